@@ -1,0 +1,25 @@
+"""C ≅ R², root-sum-of-squares and inner product: the only places where a complex tensor is taken apart."""
+
+import torch
+from torch import Tensor
+
+
+def to_real(x: Tensor) -> Tensor:
+    """C^Q → R^{2Q} on the channel axis: complex (..., Q, H, W) → real (..., 2Q, H, W), real parts first."""
+    return torch.cat((x.real, x.imag), dim=-3)
+
+
+def to_complex(v: Tensor) -> Tensor:
+    """R^{2Q} → C^Q, the inverse of `to_real`."""
+    re, im = v.chunk(2, dim=-3)
+    return torch.complex(re, im)
+
+
+def rss(y: Tensor) -> Tensor:
+    """Y_i = (Σ_q |y_{i,q}|²)^{1/2}: complex (..., Q, H, W) → real (..., H, W)."""
+    return torch.linalg.vector_norm(y, dim=-3)
+
+
+def inner(a: Tensor, b: Tensor) -> Tensor:
+    """Re⟨a, b⟩, the inner product of R^{2nQ}."""
+    return (a.real * b.real).sum() + (a.imag * b.imag).sum()

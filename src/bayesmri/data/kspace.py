@@ -1,0 +1,105 @@
+"""The values that travel: measured k-space and magnitude images, as read, with what the file knows about them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.errors import DataError, MaskError, ShapeError
+
+MIN_SIZE = 8  # pixels; the 7x7 window of SSIM must fit
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says about its acquisition.
+
+    source: the format, in words ("fastMRI HDF5").
+    recon_shape: (h, w) of the image the scanner would show, where the grid is larger (readout oversampling).
+    affine: index (h, w, slice) of the full H x W grid → RAS+ millimetres, where the file knows it.
+    voxel_mm: spacing along (h, w, slice), where only that is known.
+    facts: short header facts for `inspect`; notes: what the reader did or found odd, one sentence each.
+    """
+
+    source: str
+    acquisition: str = ""
+    patient_id: str = ""
+    recon_shape: tuple[int, int] | None = None
+    affine: NDArray[np.float64] | None = None
+    voxel_mm: tuple[float, float, float] | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class KSpace:
+    """z: complex64 (slices, Q, H, W), zero-filled where `mask`, bool (W,), is False.
+
+    truth: the file's own fully sampled magnitude image (slices, h, w), where it carries one.
+    """
+
+    z: NDArray[np.complex64]
+    mask: NDArray[np.bool_]
+    header: Header
+    truth: NDArray[np.float32] | None = None
+
+    def __post_init__(self) -> None:
+        check_grid(self.z.shape, ndim=4, axes="(slices, coils, H, W)")
+        if self.mask.shape != self.z.shape[-1:]:
+            raise MaskError(
+                f"a mask of shape {self.mask.shape} came with {self.z.shape[-1]} columns of k-space: "
+                "want one bool per column (phase encoding is the last axis)"
+            )
+        if not self.mask.any():
+            raise DataError("k-space holds no acquired line: every column is zero")
+
+    @property
+    def fully_sampled(self) -> bool:
+        return bool(self.mask.all())
+
+    @property
+    def acceleration(self) -> float:
+        """W / acquired lines, what the data really has."""
+        return len(self.mask) / int(self.mask.sum())
+
+
+@dataclass(frozen=True)
+class Images:
+    """Magnitude slices, float32 (slices, H, W) ≥ 0, from which k-space can be simulated."""
+
+    magnitude: NDArray[np.float32]
+    header: Header
+
+    def __post_init__(self) -> None:
+        check_grid(self.magnitude.shape, ndim=3, axes="(slices, H, W)")
+
+
+def check_grid(shape: tuple[int, ...], *, ndim: int, axes: str) -> None:
+    """Every axis is there and none is empty; the image is large enough to mean something."""
+    if len(shape) != ndim:
+        raise ShapeError(f"an array of shape {shape} came: want {ndim} axes {axes}")
+    if 0 in shape:
+        empty = axes.strip("()").split(", ")[shape.index(0)]
+        raise ShapeError(f"an array of shape {shape} came: the axis of {empty} is empty")
+    if min(shape[-2:]) < MIN_SIZE:
+        raise ShapeError(f"an image of {shape[-2]}x{shape[-1]} pixels came: want at least {MIN_SIZE}x{MIN_SIZE}")
+
+
+def check_finite(name: str, array: NDArray[np.generic]) -> None:
+    """No NaN and no Inf, found without a copy of the whole array."""
+    for index, part in enumerate(array):
+        bad = int(part.size - np.count_nonzero(np.isfinite(part)))
+        if bad:
+            raise DataError(
+                f"{name} holds {bad} NaN or Inf values, first in slice {index}: "
+                "want finite numbers; export the data again or drop that slice"
+            )
+
+
+def acquired_lines(z: NDArray[np.complex64]) -> NDArray[np.bool_]:
+    """The columns that hold any signal in any slice, coil or row: bool (W,)."""
+    lines = np.zeros(z.shape[-1], dtype=bool)
+    for part in z:
+        lines |= np.any(part != 0, axis=tuple(range(part.ndim - 1)))
+    return lines

@@ -1,0 +1,37 @@
+"""Errors that say what came, what was wanted, and what to do; the command line prints them as one line and exits with 2."""
+
+
+class BayesMRIError(Exception):
+    """What a user can mend: a wrong file, shape, option or model."""
+
+
+class ShapeError(BayesMRIError):
+    """Arrays whose shapes do not fit together."""
+
+
+class FormatError(BayesMRIError):
+    """A file that is not what it claims to be, is damaged, or is of no known format."""
+
+
+class DataError(BayesMRIError):
+    """A readable file whose content cannot be reconstructed (NaN, zero coils, no lines)."""
+
+
+class MaskError(BayesMRIError):
+    """A sampling pattern that cannot exist or does not fit the data."""
+
+
+class ConfigError(BayesMRIError):
+    """An option or a configuration value outside what it may be."""
+
+
+class ModelError(BayesMRIError):
+    """Weights that are missing, damaged, or made for other data."""
+
+
+class OutputError(BayesMRIError):
+    """A result that cannot be written where it was asked for."""
+
+
+class MissingExtraError(BayesMRIError):
+    """An optional dependency that is not installed; the message names the extra."""

@@ -1,0 +1,98 @@
+"""M_R: which columns of k-space are acquired. Every mask keeps exactly round(W/R) of the W columns."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from bayesmri.errors import MaskError
+
+MaskKind = Literal["random", "equispaced"]
+
+
+@dataclass(frozen=True)
+class MaskSpec:
+    """A rule that draws masks.
+
+    acceleration: R ≥ 1; the mask keeps round(W/R) lines, calibration area included.
+    center_fraction: share of the W lines in the calibration area; None means 0.32/R (the paper's 8 % at R=4, 4 % at R=8).
+    offset: of an equispaced mask, the first line taken outside the calibration area; None draws it.
+    """
+
+    kind: MaskKind = "random"
+    acceleration: float = 4.0
+    center_fraction: float | None = None
+    offset: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("random", "equispaced"):
+            raise MaskError(f"mask kind {self.kind!r}: want random or equispaced")
+        if not 1 <= self.acceleration < float("inf"):
+            raise MaskError(f"acceleration {self.acceleration:g}: want a number of at least 1 (1 keeps every line)")
+        if self.center_fraction is not None and not 0 <= self.center_fraction <= 1:
+            raise MaskError(f"center fraction {self.center_fraction:g}: want a share between 0 and 1, such as 0.08")
+
+    def draw(self, W: int, rng: torch.Generator) -> Tensor:
+        """One mask, bool (W,)."""
+        if self.kind == "random":
+            return random_mask(W, self.acceleration, center_fraction=self.center_fraction, rng=rng)
+        return equispaced_mask(
+            W, self.acceleration, center_fraction=self.center_fraction, offset=self.offset, rng=rng
+        )
+
+
+def random_mask(W: int, R: float, *, center_fraction: float | None = None, rng: torch.Generator) -> Tensor:
+    """Calibration area, and the rest of round(W/R) lines uniformly without replacement (the paper's mask)."""
+    mask, outer, n_rest = _calibrated(W, R, center_fraction)
+    mask[outer[torch.randperm(len(outer), generator=rng)[:n_rest]]] = True
+    return mask
+
+
+def equispaced_mask(
+    W: int, R: float, *, center_fraction: float | None = None, offset: int | None = None, rng: torch.Generator
+) -> Tensor:
+    """Calibration area, and the rest of round(W/R) lines evenly over the others; gaps differ by at most one line.
+
+    offset: shifts the pattern by that many outer lines, cyclically; None draws it from `rng`.
+    """
+    mask, outer, n_rest = _calibrated(W, R, center_fraction)
+    if n_rest == 0:
+        return mask
+    n_outer = len(outer)
+    if offset is None:
+        offset = int(torch.randint(max(1, n_outer // n_rest), (1,), generator=rng))
+    lines = (torch.arange(n_rest) * n_outer // n_rest + offset) % n_outer
+    mask[outer[lines]] = True
+    return mask
+
+
+def true_acceleration(mask: Tensor) -> float:
+    """W / (number of acquired lines): what the mask really has, not what it was asked for."""
+    n_lines = int(mask.sum())
+    if n_lines == 0:
+        raise MaskError("the mask acquires no line at all: want at least one")
+    return mask.shape[-1] / n_lines
+
+
+def n_calibration_lines(W: int, R: float, center_fraction: float | None) -> int:
+    """Lines of the fully sampled centre; at least one unless the fraction is 0."""
+    fraction = 0.32 / R if center_fraction is None else center_fraction
+    return 0 if fraction == 0 else min(W, max(1, round(W * fraction)))
+
+
+def _calibrated(W: int, R: float, center_fraction: float | None) -> tuple[Tensor, Tensor, int]:
+    """The mask with its calibration area only, the indices of the other lines, and how many of those to take."""
+    n_keep = round(W / R)
+    n_center = n_calibration_lines(W, R, center_fraction)
+    if n_keep < 1:
+        raise MaskError(f"R={R:g} keeps none of {W} lines: lower the acceleration")
+    if n_center > n_keep:
+        raise MaskError(
+            f"a calibration area of {n_center} lines exceeds the {n_keep} of {W} lines that R={R:g} keeps: "
+            "lower the center fraction or the acceleration"
+        )
+    mask = torch.zeros(W, dtype=torch.bool)
+    first = (W - n_center + 1) // 2
+    mask[first : first + n_center] = True
+    return mask, torch.nonzero(~mask).flatten(), n_keep - n_center

@@ -24,4 +24,5 @@ def prox_data(x: Tensor, z: Tensor, mask: Tensor, h: Tensor | float) -> Tensor:
 
     z: zero-filled k-space, so M*z = z.
     """
-    return ifft2c((fft2c(x) + h * z) / (1 + h * mask))
+    M = mask.to(x.dtype.to_real())  # a bool times a float would be float32, whatever x is
+    return ifft2c((fft2c(x) + h * z) / (1 + h * M))

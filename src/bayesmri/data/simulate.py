@@ -1,0 +1,36 @@
+"""From a magnitude image to the k-space a scanner could have measured: u = F(s_q · e^{iφ} · X) + ν."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bayesmri.physics.fourier import fft2c
+from bayesmri.physics.scene import add_noise, loop_sensitivities, smooth_phase
+
+
+@dataclass(frozen=True)
+class Scanner:
+    """coils: receive loops Q; snr_db: power signal-to-noise ratio in k-space, None for none; phase: its std in radians."""
+
+    coils: int = 1
+    snr_db: float | None = None
+    phase: float = 1.0
+
+
+def acquire(magnitude: Tensor, scanner: Scanner, *, rng: torch.Generator) -> Tensor:
+    """Fully sampled k-space u, complex64 (slices, Q, H, W), of magnitude images (slices, H, W).
+
+    One coil array serves the volume; the phase drifts from slice to slice; Σ_q |s_q|² = 1, so without noise the
+    root-sum-of-squares of F⁻¹u is the magnitude again.
+    """
+    shape = (magnitude.shape[-2], magnitude.shape[-1])
+    s = loop_sensitivities(scanner.coils, shape, rng=rng)
+    first, last = (smooth_phase(shape, rng=rng, strength=scanner.phase) for _ in range(2))
+    share = torch.linspace(0, 1, len(magnitude))
+    slices = []
+    for X, t in zip(magnitude, share, strict=True):
+        image = torch.polar(X.float(), (1 - t) * first + t * last)
+        slices.append(fft2c(s * image))
+    u = torch.stack(slices)
+    return u if scanner.snr_db is None else add_noise(u, scanner.snr_db, rng=rng)

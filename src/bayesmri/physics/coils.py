@@ -1,0 +1,56 @@
+"""Coils of a measurement: virtual coils by SVD compression, and the emulated single coil of fastMRI's single-coil track."""
+
+import torch
+from torch import Tensor
+
+from bayesmri.complexes import rss
+from bayesmri.errors import ConfigError
+
+
+def compression_matrix(z: Tensor) -> Tensor:
+    """Uᴴ of the SVD z = U Σ Vᴴ with coils as rows: unitary (Q, Q), rows ordered by the energy they collect.
+
+    z: k-space of one volume, complex (..., Q, H, W).
+    """
+    coils = z.movedim(-3, 0).flatten(1)
+    _, vectors = torch.linalg.eigh(coils @ coils.mH)
+    return vectors.flip(-1).mH
+
+
+def compress_coils(z: Tensor, Q: int, matrix: Tensor | None = None) -> Tensor:
+    """The Q virtual coils of largest energy, (..., Q', H, W) → (..., Q, H, W); missing coils are zero.
+
+    matrix: a `compression_matrix` of the whole volume, where z is only a part of it.
+    """
+    if Q < 1:
+        raise ConfigError(f"{Q} virtual coils were asked for: want at least 1")
+    matrix = compression_matrix(z) if matrix is None else matrix
+    virtual = torch.einsum("vq,...qhw->...vhw", matrix[:Q], z)
+    missing = Q - virtual.shape[-3]
+    return torch.nn.functional.pad(virtual, (0, 0, 0, 0, 0, missing)) if missing > 0 else virtual
+
+
+def emulated_weights(y: Tensor, *, iterations: int = 100) -> Tensor:
+    """argmin_w Σ_i (|Σ_q w_q y_{i,q}| − Y_i)², complex (Q,): the emulated single coil of Tygert and Zbontar.
+
+    Alternates between the phase of the combined image and a linear least-squares fit to Y times that phase, which never
+    increases the objective. Starts from the virtual coil of largest energy.
+
+    y: fully sampled coil images of one volume, complex (..., Q, H, W).
+    """
+    coils = y.movedim(-3, 0).flatten(1)
+    Y = rss(y).flatten()
+    gram = coils.conj() @ coils.mT
+    ridge = 1e-6 * gram.diagonal().real.mean() * torch.eye(len(coils), device=y.device, dtype=y.dtype)
+    w = compression_matrix(y)[0]
+    for _ in range(iterations):
+        combined = w @ coils
+        phase = torch.where(combined == 0, 1, torch.sgn(combined))
+        w = torch.linalg.solve(gram + ridge, coils.conj() @ (Y * phase))
+    return w
+
+
+def emulate_single_coil(y: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Σ_q w_q y_q, complex (..., Q, H, W) → (..., 1, H, W); linear, so it holds in image space and in k-space alike."""
+    weights = emulated_weights(y) if weights is None else weights
+    return torch.einsum("q,...qhw->...hw", weights, y).unsqueeze(-3)

@@ -1,0 +1,75 @@
+"""What a magnitude image lacks and a scanner adds: receive coils, smooth phase, complex noise."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from bayesmri.errors import ConfigError
+
+COARSE = 48  # fields this smooth are computed on a coarse grid and interpolated
+SEGMENTS = 24  # straight pieces of a wire loop
+
+
+def loop_sensitivities(Q: int, shape: tuple[int, int], *, rng: torch.Generator) -> Tensor:
+    """s, complex64 (Q, H, W) with Σ_q |s_q|² = 1: receive fields B₁⁻ = B_x − iB_y of Q wire loops around the object.
+
+    The loops stand on a ring outside the field of view, facing its centre, with jittered angle, distance, size and tilt.
+    """
+    if Q < 1:
+        raise ConfigError(f"{Q} coils were asked for: want at least 1")
+    points = _plane_points(shape)
+    wires, currents = _wire_loops(Q, rng)
+    r = points[None, :, None, :] - wires[:, None, :, :]  # (Q, P, segments, 3)
+    B = torch.linalg.cross(currents[:, None].expand_as(r), r).div(r.norm(dim=-1, keepdim=True) ** 3).sum(dim=-2)
+    coarse = torch.stack((B[..., 0], -B[..., 1]), dim=1).reshape(Q, 2, COARSE, COARSE)
+    re, im = _enlarge(coarse, shape).unbind(dim=1)
+    s = torch.complex(re, im)
+    return s / torch.linalg.vector_norm(s, dim=0)
+
+
+def smooth_phase(shape: tuple[int, int], *, rng: torch.Generator, strength: float = 1.0) -> Tensor:
+    """φ, real (H, W) in radians: a random offset, a random ramp and a random field of a few cycles, of std ≈ strength."""
+    offset = 2 * math.pi * torch.rand(1, generator=rng)
+    bumps = torch.randn(1, 1, 5, 5, generator=rng)
+    return offset + strength * _enlarge(bumps, shape)[0, 0]
+
+
+def add_noise(u: Tensor, snr_db: float, *, rng: torch.Generator) -> Tensor:
+    """u + ν with E‖ν‖² = ‖u‖² 10^(−SNR/10): white complex Gaussian noise of a given power signal-to-noise ratio in dB."""
+    sigma = math.sqrt(float(u.abs().square().mean()) * 10 ** (-snr_db / 10) / 2)
+    noise = torch.complex(torch.randn(u.shape, generator=rng), torch.randn(u.shape, generator=rng))
+    return u + sigma * noise.to(u.device, u.dtype)
+
+
+def _plane_points(shape: tuple[int, int]) -> Tensor:
+    """Coarse pixel positions (COARSE², 3) of the imaging plane; the longer side spans [−1, 1]."""
+    H, W = (n / max(shape) for n in shape)
+    y, x = torch.meshgrid(torch.linspace(-H, H, COARSE), torch.linspace(-W, W, COARSE), indexing="ij")
+    return torch.stack((x, y, torch.zeros_like(x)), dim=-1).reshape(-1, 3)
+
+
+def _wire_loops(Q: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Midpoints and current elements of Q polygonal loops, each (Q, segments, 3)."""
+    jitter = torch.rand(5, Q, 1, generator=rng) - 0.5
+    angle = 2 * math.pi * (torch.arange(Q)[:, None] + float(torch.rand(1, generator=rng)) + 0.5 * jitter[0]) / Q
+    distance, tilt = 1.75 + 0.3 * jitter[1], 0.6 * jitter[2]
+    radius = (0.45 + 1.2 / Q) * (1 + 0.5 * jitter[3])
+    height = 0.8 * jitter[4]
+    t = 2 * math.pi * (torch.arange(SEGMENTS + 1) / SEGMENTS)
+    along, up = radius * torch.cos(t), radius * torch.sin(t)
+    out = distance + up * torch.sin(tilt)
+    corners = torch.stack(
+        (
+            out * torch.cos(angle) - along * torch.sin(angle),
+            out * torch.sin(angle) + along * torch.cos(angle),
+            height + up * torch.cos(tilt),
+        ),
+        dim=-1,
+    )
+    return (corners[:, 1:] + corners[:, :-1]) / 2, corners[:, 1:] - corners[:, :-1]
+
+
+def _enlarge(field: Tensor, shape: tuple[int, int]) -> Tensor:
+    return interpolate(field, size=shape, mode="bicubic", align_corners=True)

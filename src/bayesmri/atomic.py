@@ -1,0 +1,93 @@
+"""Files that appear whole or not at all: temporary file → fsync → rename → fsync of the folder."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.errors import OutputError
+
+
+@contextmanager
+def atomic_path(target: Path) -> Iterator[Path]:
+    """A temporary path beside `target` that becomes `target` when the block succeeds.
+
+    When the block fails the temporary and any folder made for it are removed, and an existing target stays as it was.
+    """
+    target = _resolved(target)
+    temporary = target.with_name(f".{secrets.token_hex(6)}.{target.name[-60:]}")
+    made: list[Path] = []
+    try:
+        _refuse_special(target)
+        for folder in [p for p in target.parents if not p.exists()][::-1]:
+            folder.mkdir(exist_ok=True)
+            made.append(folder)
+        yield temporary
+        _sync(temporary)
+        temporary.replace(target)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        for folder in reversed(made):
+            with suppress(OSError):  # another writer may have put something there meanwhile
+                folder.rmdir()
+        if isinstance(error, OSError):
+            raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
+        raise
+    with suppress(OSError):  # the file is in place; some file systems cannot sync a folder
+        _sync(target.parent)
+
+
+def check_target(path: Path, *sources: Path) -> None:
+    """Refuse, before any work, a target that could not or should not be written.
+
+    sources: the inputs, which must not be overwritten.
+    """
+    try:
+        path = _resolved(path)
+        _refuse_special(path)
+        for source in sources:
+            if path.exists() and source.exists() and path.samefile(source):
+                raise OutputError(f"{path} is the input itself: writing would destroy it; give another name")
+        folder = next(parent for parent in path.parents if parent.exists())
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+    if not folder.is_dir():
+        raise OutputError(f"cannot write {path}: {folder} is a file, not a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(f"cannot write {path}: no permission to write in {folder}")
+
+
+def check_values(name: str, array: NDArray[np.generic]) -> None:
+    """No output holds a NaN or an Inf; found part by part, without a copy of the whole array."""
+    bad = sum(int(np.size(part) - np.count_nonzero(np.isfinite(part))) for part in np.atleast_1d(array))
+    if bad:
+        raise OutputError(f"{name} holds {bad} NaN or Inf values: nothing was written; the reconstruction diverged")
+
+
+def _resolved(path: Path) -> Path:
+    """Links followed, so that the file they point to is replaced and not the link."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # a loop of links
+        raise OutputError(f"cannot write {path}: its links do not lead anywhere") from error
+
+
+def _refuse_special(target: Path) -> None:
+    if target.is_dir():
+        raise OutputError(f"{target} is a folder: give the name of a file to write")
+    if target.exists() and not target.is_file():
+        # a rename would replace the device or pipe itself
+        raise OutputError(f"{target} is a device or pipe: give the name of a file to write")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Pictures of results; the only place that imports matplotlib."""

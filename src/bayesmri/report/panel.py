@@ -1,0 +1,143 @@
+"""Truth | zero-filled | reconstruction | error in one row and one grey window; maps carry their own colour bar."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from bayesmri.atomic import atomic_path, check_values
+from bayesmri.errors import ShapeError
+from bayesmri.metrics import Metrics
+
+Image = NDArray[np.floating]
+
+DPI = 200
+TILE, GAP, MARGIN, HEAD = 3.0, 0.06, 0.08, 0.48  # inches: an image's height, space between, border, title
+TITLE_WIDTH, TILE_MAX = 2.1, 6.0  # inches: narrow images grow until their titles fit, or to this height
+BAR, BAR_TEXT = 0.09, 0.48  # inches: a colour bar's width, its numbers and label
+QUANTILE = 0.995  # of the reference image, shown white: a few bright vessels must not darken the rest
+SCALES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+
+@dataclass(frozen=True)
+class PanelStyle:
+    """How one image of a panel is drawn.
+
+    cmap: a matplotlib colour map.
+    scale: white (the top colour) stands for 1/scale of the panel's window.
+    label: what a colour bar in percent of the window measures; without a label there is none.
+    """
+
+    cmap: str = "gray"
+    scale: float = 1.0
+    label: str = ""
+
+
+GREY = PanelStyle()
+
+Tile = tuple[str, Image, PanelStyle]
+
+
+def panel(path: Path, images: Sequence[Tile], *, pixel_aspect: float = 1.0) -> None:
+    """Write the images (title, (h, w), style) side by side as a PNG.
+
+    The window runs from 0 to a high quantile of the first image. The first line of a title is bold, the rest small.
+
+    pixel_aspect: height of a pixel over its width.
+    """
+    if not images:
+        raise ShapeError("a panel of no images came: want at least one")
+    for title, image, _ in images:
+        if image.ndim != 2:
+            raise ShapeError(f"an image {image.shape} came for {title!r}: want (h, w)")
+        check_values(title.split("\n")[0], image)
+    figure = _figure(images, window(images[0][1]), pixel_aspect)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=DPI, facecolor="white")
+
+
+def comparison(
+    truth: Image | None, estimates: Mapping[str, Image], metrics: Mapping[str, Metrics] | None = None
+) -> list[Tile]:
+    """The tiles truth | estimates… | error of the last estimate; without a truth the estimates alone.
+
+    metrics: of the whole volume, by the estimate's name, for the small line under its title.
+    """
+    known = metrics or {}
+    tiles: list[Tile] = []
+    if truth is not None:
+        tiles.append(("Truth\nfully sampled", truth, GREY))
+    for name, image in estimates.items():
+        tiles.append((f"{name}\n{_caption(known[name])}" if name in known else name, image, GREY))
+    if truth is not None and estimates:
+        error = np.abs(list(estimates.values())[-1] - truth)
+        style = error_style(error, window(truth))
+        tiles.append((f"Error ×{style.scale:g}\n|{list(estimates)[-1]} − truth|", error, style))
+    return tiles
+
+
+def error_style(error: Image, white: float) -> PanelStyle:
+    """The largest round scale at which nearly all of the error map still fits its colours."""
+    level = float(np.quantile(error, QUANTILE)) / white
+    fitting = [scale for scale in SCALES if level * scale <= 1]
+    return PanelStyle(cmap="inferno", scale=fitting[-1] if fitting else 1, label="error, % of white")
+
+
+def window(image: Image) -> float:
+    """The grey level shown white: a high quantile, or the maximum where nearly all is dark; never 0."""
+    return float(np.quantile(image, QUANTILE)) or float(image.max()) or 1.0
+
+
+def _caption(metrics: Metrics) -> str:
+    return f"PSNR {metrics.psnr:.2f} dB   SSIM {metrics.ssim:.3f}"
+
+
+def _figure(images: Sequence[Tile], white: float, pixel_aspect: float) -> Figure:
+    """Every axes placed by hand, in inches from the lower left corner: no layout engine leaves so little space."""
+    aspects = [image.shape[1] / (image.shape[0] * pixel_aspect) for _, image, _ in images]
+    tile = min(TILE_MAX, max(TILE, TITLE_WIDTH / min(aspects)))
+    widths = [tile * aspect for aspect in aspects]
+    bars = [GAP + BAR + BAR_TEXT if style.label else 0.0 for _, _, style in images]
+    total = 2 * MARGIN + sum(widths) + sum(bars) + GAP * (len(images) - 1)
+    height = 2 * MARGIN + tile + HEAD
+    figure = Figure(figsize=(total, height))
+    left = MARGIN
+    for (title, image, style), width, bar in zip(images, widths, bars, strict=True):
+        axes = figure.add_axes((left / total, MARGIN / height, width / total, tile / height))
+        axes.imshow(image, cmap=style.cmap, vmin=0, vmax=white / style.scale, aspect="auto")
+        axes.set_axis_off()
+        _title(axes, title, HEAD / tile)
+        if style.label:
+            place = ((left + width + GAP) / total, MARGIN / height, BAR / total, tile / height)
+            _colour_bar(figure.add_axes(place), style)
+        left += width + bar + GAP
+    return figure
+
+
+def _title(axes: Axes, title: str, up: float) -> None:
+    """Bold first line, small second, in the space `up` (in heights of the image) above it."""
+    first, _, rest = title.partition("\n")
+    inside = axes.transAxes
+    # parse_math: names of files may hold a $
+    axes.text(0, 1 + 0.66 * up, first, transform=inside, fontsize=12, weight="bold", va="center", parse_math=False)
+    axes.text(0, 1 + 0.23 * up, rest, transform=inside, fontsize=9.5, color="0.3", va="center", parse_math=False)
+
+
+def _colour_bar(axes: Axes, style: PanelStyle) -> None:
+    """From 0 to the top of the style's range, in percent of the window."""
+    top = 100 / style.scale
+    ramp = np.linspace(0, 1, 256)[:, None]
+    axes.imshow(ramp, cmap=style.cmap, origin="lower", aspect="auto", extent=(0, 1, 0, top))
+    axes.set_xticks([])
+    axes.yaxis.tick_right()
+    axes.yaxis.set_label_position("right")
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.tick_params(labelsize=8.5, length=2, pad=2)
+    axes.set_ylabel(style.label, fontsize=8.5, labelpad=3)
+    for spine in axes.spines.values():
+        spine.set_linewidth(0.5)

@@ -1,0 +1,80 @@
+"""Bias-free convolutions with symmetric padding, their strided siblings, and the exact adjoint of each.
+
+All are pure functions of real features (B, C, H, W) and a kernel (out, in, o, o) with odd o. The padding o // 2 repeats
+the edge pixel first (…1 0 | 0 1 2…), which for o = 3 is `replicate`. A transposed convolution is the adjoint of a
+strided one, padding included, so it needs no code of its own and restores any shape, odd or even.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_BINOMIAL = (1.0, 4.0, 6.0, 4.0, 1.0)
+
+
+def conv(x: Tensor, k: Tensor) -> Tensor:
+    """K x = k ∗ P x: (B, in, H, W) → (B, out, H, W)."""
+    return F.conv2d(pad(x, k.shape[-1] // 2), k)
+
+
+def conv_adjoint(g: Tensor, k: Tensor) -> Tensor:
+    """K* g = P*(kᵀ ∗ g): (B, out, H, W) → (B, in, H, W)."""
+    return pad_adjoint(F.conv_transpose2d(g, k), k.shape[-1] // 2)
+
+
+def down(x: Tensor, k: Tensor) -> Tensor:
+    """Every second pixel of K x: (B, in, H, W) → (B, out, ⌈H/2⌉, ⌈W/2⌉)."""
+    return F.conv2d(pad(x, k.shape[-1] // 2), k, stride=2)
+
+
+def up(g: Tensor, k: Tensor, size: tuple[int, int]) -> Tensor:
+    """The adjoint of `down` on images of `size`: (B, out, ⌈H/2⌉, ⌈W/2⌉) → (B, in, H, W)."""
+    H, W = size
+    # the strided convolution never reads the last padded pixel of an even axis: its adjoint leaves zero there
+    unread = ((H + 1) % 2, (W + 1) % 2)
+    return pad_adjoint(F.conv_transpose2d(g, k, stride=2, output_padding=unread), k.shape[-1] // 2)
+
+
+def blurred(k: Tensor) -> Tensor:
+    """k ∗ b with the binomial b = [1 4 6 4 1]⊗[1 4 6 4 1]/256: (out, in, 3, 3) → (out, in, 7, 7)."""
+    b = torch.tensor(_BINOMIAL, dtype=k.dtype, device=k.device) / 16
+    blurred_k = F.conv2d(k.reshape(-1, 1, *k.shape[-2:]), torch.outer(b, b)[None, None], padding=4)
+    return blurred_k.reshape(*k.shape[:2], *blurred_k.shape[-2:])
+
+
+def pad(x: Tensor, p: int) -> Tensor:
+    """P x: p pixels of symmetric padding on every side."""
+    if p <= 1:
+        return F.pad(x, (p, p, p, p), mode="replicate")
+    for dim in (-2, -1):
+        x = x.index_select(dim, _mirror(x.shape[dim], p, x.device))
+    return x
+
+
+def pad_adjoint(v: Tensor, p: int) -> Tensor:
+    """P* v: the padding is cut off and added to the pixels it was copied from."""
+    for dim in (-2, -1):
+        v = _fold_edges(v, dim) if p == 1 else _fold(v, dim, p)
+    return v
+
+
+def _fold_edges(v: Tensor, dim: int) -> Tensor:
+    """P* along one axis for p = 1: the outermost pixels join their neighbours."""
+    n = v.shape[dim] - 2
+    if n == 1:
+        return v.sum(dim, keepdim=True)
+    first, inner, last = v.split((2, n - 2, 2), dim)
+    return torch.cat((first.sum(dim, keepdim=True), inner, last.sum(dim, keepdim=True)), dim)
+
+
+def _fold(v: Tensor, dim: int, p: int) -> Tensor:
+    """P* along one axis for any p."""
+    shape = list(v.shape)
+    shape[dim] -= 2 * p
+    return v.new_zeros(shape).index_add(dim, _mirror(shape[dim], p, v.device), v)
+
+
+def _mirror(n: int, p: int, device: torch.device) -> Tensor:
+    """Which of n pixels stands at each of n + 2p padded places; an axis shorter than p is mirrored again and again."""
+    place = torch.arange(-p, n + p, device=device) % (2 * n)
+    return torch.minimum(place, 2 * n - 1 - place)

@@ -1,0 +1,160 @@
+"""Total deep variation: R(x, θ) = Σ_l r(x, θ)_l with r = (1/m) w ψ(K0 x).
+
+ψ is a chain of macroblocks on a pyramid of features (`blocks.py`). The 1/m is the authors' and not in the paper.
+Weights by name: K0 (m, 2Q, 3, 3), w (1, m, 1, 1), and of macroblock i mb{i}_res{j}_K1, mb{i}_res{j}_K2, mb{i}_down{s},
+mb{i}_up{s}, all (m, m, 3, 3); j counts the residual blocks in the order of the forward sweep, s the scales from fine.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, final, get_args
+
+import torch
+from torch import Tensor, nn
+
+from bayesmri.errors import ConfigError
+from bayesmri.regularizers.base import Bound, Core, ParametricRegularizer, Weights, check_weights
+from bayesmri.regularizers.blocks import Macroblock, Pyramid, Residual, Trace, macroblock, macroblock_adjoint
+from bayesmri.regularizers.conv import blurred, conv, conv_adjoint
+
+ZeroMean = Literal["filter", "channel", "off"]
+_MEAN_AXES: dict[ZeroMean, tuple[int, ...]] = {"filter": (1, 2, 3), "channel": (2, 3)}
+
+
+@final
+@dataclass(frozen=True)
+class TDVConfig:
+    """The network; the defaults are the paper's.
+
+    Q: coils. features: m. scales: a, each half as fine as the one before.
+    blur: the stride-2 kernels are convolved with a 5x5 binomial filter (the authors' denoising code; not the paper).
+    zero_mean: over what each filter of K0 has zero mean. "filter" is the paper's, over (2Q x 3 x 3) at once: R ignores
+        one real number added to all real and imaginary parts. "channel" is stricter, over each 3 x 3: R ignores any
+        complex constant of any coil. "off" leaves K0 free.
+    init_scale: start value of w is N(0, 1/m) times this. R is linear in w, so it is the start scale of R: 1 is the
+        authors' start, at which ∇R is small against images of maximum 1; m cancels the 1/m in R.
+    """
+
+    Q: int = 1
+    features: int = 64
+    macroblocks: int = 3
+    scales: int = 4
+    blur: bool = False
+    zero_mean: ZeroMean = "filter"
+    init_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("Q", "features", "macroblocks", "scales"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"TDV with {name} = {getattr(self, name)}: want at least 1")
+        if self.zero_mean not in get_args(ZeroMean):
+            raise ConfigError(f"TDV with zero_mean = {self.zero_mean!r}: want one of {get_args(ZeroMean)}")
+        if not 0 < self.init_scale < float("inf"):
+            raise ConfigError(f"TDV with init_scale = {self.init_scale}: want a positive number")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The name and shape of every weight in θ, in the order of the forward sweep."""
+        m = self.features
+        shapes: dict[str, tuple[int, ...]] = {"K0": (m, 2 * self.Q, 3, 3)}
+        for i in range(self.macroblocks):
+            names = [f"mb{i}_res{j}_{K}" for j in range(2 * self.scales - 1) for K in ("K1", "K2")]
+            names += [f"mb{i}_{way}{s}" for way in ("down", "up") for s in range(self.scales - 1)]
+            shapes |= dict.fromkeys(names, (m, m, 3, 3))
+        return shapes | {"w": (1, m, 1, 1)}
+
+
+@final
+@dataclass(frozen=True)
+class TDVCore(Core):
+    """r and ∇R as pure functions of real features (B, C, H, W); C is what K0 takes, 2Q for complex images."""
+
+    macroblocks: int
+    scales: int
+    blur: bool = False
+
+    def density(self, v: Tensor, theta: Weights) -> Tensor:
+        """r = (1/m) w ψ(K0 v)."""
+        pyramid, _ = self._forward(v, theta, self._kernels(theta))
+        w = theta["w"]
+        return torch.einsum("om,bmhw->bohw", w[:, :, 0, 0], _finest(pyramid)) / w.shape[1]
+
+    def grad(self, v: Tensor, theta: Weights) -> Tensor:
+        """∇R = K0* (Dψ)* (w/m) 1: one forward sweep, then one adjoint sweep."""
+        kernels = self._kernels(theta)
+        pyramid, traces = self._forward(v, theta, kernels)
+        w = theta["w"]
+        seed = (w / w.shape[1]).expand_as(_finest(pyramid)).contiguous(memory_format=torch.channels_last)
+        g: Pyramid = (seed, *(None,) * (self.scales - 1))
+        for k, trace in zip(reversed(kernels), reversed(traces), strict=True):
+            g = macroblock_adjoint(g, k, trace)
+        return conv_adjoint(_finest(g), theta["K0"])
+
+    def _forward(self, v: Tensor, theta: Weights, kernels: tuple[Macroblock, ...]) -> tuple[Pyramid, list[Trace]]:
+        """ψ(K0 v) on all scales, and what the adjoint sweep needs."""
+        v = v.contiguous(memory_format=torch.channels_last)
+        pyramid: Pyramid = (conv(v, theta["K0"]), *(None,) * (self.scales - 1))
+        traces = []
+        for k in kernels:
+            pyramid, trace = macroblock(pyramid, k)
+            traces.append(trace)
+        return pyramid, traces
+
+    def _kernels(self, theta: Weights) -> tuple[Macroblock, ...]:
+        """θ by macroblocks."""
+        return tuple(
+            Macroblock(
+                tuple(
+                    Residual(theta[f"mb{i}_res{j}_K1"], theta[f"mb{i}_res{j}_K2"]) for j in range(2 * self.scales - 1)
+                ),
+                tuple(self._strided(theta[f"mb{i}_down{s}"]) for s in range(self.scales - 1)),
+                tuple(self._strided(theta[f"mb{i}_up{s}"]) for s in range(self.scales - 1)),
+            )
+            for i in range(self.macroblocks)
+        )
+
+    def _strided(self, k: Tensor) -> Tensor:
+        return blurred(k) if self.blur else k
+
+
+@final
+class TDV(ParametricRegularizer):
+    """The owner of the weights of a TDV: kernels start as N(0, 1/(in·o²)), with K0 projected."""
+
+    def __init__(self, config: TDVConfig, rng: torch.Generator) -> None:
+        super().__init__()
+        self.config = config
+        self.theta = nn.ParameterDict({name: _normal(shape, rng) for name, shape in config.shapes().items()})
+        with torch.no_grad():
+            self.theta["w"].mul_(config.init_scale)
+        self.project_()
+
+    def weights(self) -> dict[str, Tensor]:
+        return dict(self.theta.items())
+
+    def bind(self, theta: Weights) -> Bound:
+        check_weights(theta, self.config.shapes())
+        core = TDVCore(self.config.macroblocks, self.config.scales, self.config.blur)
+        return Bound(core, dict(theta), self.config.Q)
+
+    def kernels(self) -> tuple[str, ...]:
+        """K1 and K2 of every residual block; K0, the stride-2 kernels and w are deterministic."""
+        return tuple(name for name in self.config.shapes() if "_res" in name)
+
+    @torch.no_grad()
+    def project_(self) -> None:
+        """Each filter k of K0: zero mean, then ‖k‖₂ ≤ 1."""
+        K0 = self.theta["K0"]
+        if self.config.zero_mean in _MEAN_AXES:
+            K0.sub_(K0.mean(dim=_MEAN_AXES[self.config.zero_mean], keepdim=True))
+        K0.div_(torch.linalg.vector_norm(K0, dim=(1, 2, 3), keepdim=True).clamp_min(1))
+
+
+def _normal(shape: tuple[int, ...], rng: torch.Generator) -> nn.Parameter:
+    """N(0, 1/(in·o²)) for a kernel (out, in, o, o)."""
+    n_in = shape[1] * shape[2] * shape[3]
+    return nn.Parameter(torch.randn(shape, generator=rng) / n_in**0.5)
+
+
+def _finest(pyramid: Pyramid) -> Tensor:
+    finest = pyramid[0]
+    assert finest is not None
+    return finest

@@ -1,0 +1,115 @@
+"""fastMRI HDF5: `kspace` (slices, [coils,] H, W), with or without header, reconstruction and mask."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.data.geometry import spacing
+from bayesmri.data.ismrmrd_xml import Encoding, parse_header
+from bayesmri.data.kspace import Header, KSpace, check_finite, check_grid
+from bayesmri.data.safe_h5 import (
+    names,
+    number_attribute,
+    open_h5,
+    read_complex,
+    read_real,
+    read_text,
+    text_attribute,
+    where,
+)
+from bayesmri.data.sampling import as_slices, finish, mask_from_file
+
+TRUTHS = ("reconstruction_rss", "reconstruction_esc", "reconstruction")
+
+
+@dataclass(frozen=True)
+class Truth:
+    image: NDArray[np.float32] | None
+    notes: tuple[str, ...] = ()
+
+
+def read_fastmri(path: Path, *, budget: int | None = None) -> KSpace:
+    """Axis −2 is the readout x of the header's encoded space, axis −1 the phase-encoding y."""
+    with open_h5(path) as file:
+        z = as_slices(read_complex(file, "kspace", ndim=(3, 4), budget=budget), three="slices")
+        check_grid(z.shape, ndim=4, axes="(slices, coils, H, W)")
+        present = names(file)
+        mask = read_real(file, "mask", ndim=(1, 2, 3, 4), budget=budget) if "mask" in present else None
+        encoding = None
+        if "ismrmrd_header" in present:
+            encoding = parse_header(read_text(file, "ismrmrd_header"), name=where(file, "ismrmrd_header"))
+        truth = _truth(file, z.shape, budget)
+        header = _header(file, z.shape, encoding, truth)
+    return finish(z, header, mask=None if mask is None else mask_from_file(mask, z.shape[-1]), truth=truth.image)
+
+
+def _truth(file: Any, shape: tuple[int, ...], budget: int | None) -> Truth:
+    """The file's own image: RSS for several coils, ESC for one, where either is there and fits."""
+    order = TRUTHS if shape[1] > 1 else ("reconstruction_esc", "reconstruction_rss", "reconstruction")
+    name = next((name for name in order if name in names(file)), None)
+    if name is None:
+        return Truth(None)
+    image = read_real(file, name, ndim=(2, 3), budget=budget)
+    image = image if image.ndim == 3 else image[None]
+    if len(image) != shape[0] or 0 in image.shape or image.shape[-2] > shape[-2] or image.shape[-1] > shape[-1]:
+        note = f"`{name}` of shape {image.shape} does not fit k-space of shape {shape} and was left out"
+        return Truth(None, (note,))
+    with np.errstate(over="ignore"):
+        image = image.astype(np.float32)
+    check_finite(f"`{name}`", image)
+    return Truth(image, _disagreement(file, name, float(image.max())))
+
+
+def _disagreement(file: Any, name: str, largest: float) -> tuple[str, ...]:
+    stated = number_attribute(file, "max", shape=())
+    if stated is None or abs(float(stated) - largest) <= 0.01 * abs(largest):
+        return ()
+    return (f"attribute max = {float(stated):.4g} but the largest value of `{name}` is {largest:.4g}",)
+
+
+def _header(file: Any, shape: tuple[int, ...], encoding: Encoding | None, truth: Truth) -> Header:
+    facts = dict(encoding.facts) if encoding else {}
+    facts |= {key: value for key in ("licence", "source", "norm") if (value := text_attribute(file, key))}
+    header = Header(
+        source="fastMRI HDF5",
+        acquisition=text_attribute(file, "acquisition"),
+        patient_id=text_attribute(file, "patient_id"),
+        recon_shape=_recon_shape(shape, encoding, truth),
+        facts=facts,
+        notes=truth.notes,
+    )
+    return _with_geometry(header, file, shape, encoding)
+
+
+def _recon_shape(shape: tuple[int, ...], encoding: Encoding | None, truth: Truth) -> tuple[int, int] | None:
+    """The window the scanner shows, only where it is smaller than the grid."""
+    H, W = shape[-2:]
+    if truth.image is not None:
+        h, w = truth.image.shape[-2:]
+    elif encoding and encoding.recon_matrix:
+        h, w = encoding.recon_matrix[:2]
+    else:
+        return None
+    window = min(h, H), min(w, W)
+    return window if window != (H, W) else None
+
+
+def _with_geometry(header: Header, file: Any, shape: tuple[int, ...], encoding: Encoding | None) -> Header:
+    """The attributes `affine` and `voxel_mm` of our own files, else the header's field of view over the grid.
+
+    The spacing of k-space lines fixes the field of view, so zero padding (a larger grid) makes the voxels smaller.
+    """
+    affine = number_attribute(file, "affine", shape=(4, 4))
+    if affine is not None and abs(np.linalg.det(affine)) > 1e-9:
+        return replace(header, affine=affine, voxel_mm=spacing(affine))
+    voxel = number_attribute(file, "voxel_mm", shape=(3,))
+    if voxel is not None and (voxel > 0).all():
+        return replace(header, voxel_mm=(float(voxel[0]), float(voxel[1]), float(voxel[2])))
+    if encoding is None or encoding.fov_mm is None:
+        return header
+    x, y, z = encoding.fov_mm
+    depth = encoding.matrix[2] if encoding.matrix else 1
+    return replace(header, voxel_mm=(x / shape[-2], y / shape[-1], z / depth))

@@ -1,0 +1,96 @@
+"""Which lines were acquired, and what looks odd: every k-space reader ends here."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.data.kspace import Header, KSpace, acquired_lines, check_finite, check_grid
+from bayesmri.errors import DataError, FormatError, MaskError
+
+
+def finish(
+    z: NDArray[np.complex64],
+    header: Header,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    truth: NDArray[np.float32] | None = None,
+) -> KSpace:
+    """Check z (slices, Q, H, W), settle its mask, and note what looks wrong. z is zeroed outside the mask, in place."""
+    check_grid(z.shape, ndim=4, axes="(slices, coils, H, W)")
+    check_finite("k-space", z)
+    if mask is None:
+        mask, notes = sampling_pattern(acquired_lines(z))
+    else:
+        notes = ()
+        if not mask.all():
+            z[..., ~mask] = 0
+        if not acquired_lines(z).any():
+            raise DataError("k-space is zero everywhere on the acquired lines: there is nothing to reconstruct")
+    notes = header.notes + notes + oddities(z)
+    return KSpace(z=z, mask=mask, header=replace(header, notes=notes), truth=truth)
+
+
+def sampling_pattern(lines: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+    """(mask, notes) from the columns that hold signal.
+
+    Empty columns at both edges alone, of about the same width, are the zero padding of a fully sampled scan; at one
+    edge alone they are partial Fourier; anywhere else they are undersampling.
+    """
+    W, held = len(lines), np.flatnonzero(lines)
+    if not len(held):
+        raise DataError("k-space holds no acquired line: every column is zero")
+    left, right = int(held[0]), W - 1 - int(held[-1])
+    if len(held) < W - left - right:
+        return lines, ()
+    if left == right == 0:
+        return lines, ()
+    if abs(left - right) <= max(2, W // 32):
+        note = f"{left} empty columns at the left and {right} at the right edge of k-space were taken as zero padding"
+        return np.ones_like(lines), (note,)
+    note = f"{left} empty columns at the left and {right} at the right edge of k-space were taken as partial Fourier"
+    return lines, (note,)
+
+
+def mask_from_file(values: NDArray[np.generic], columns: int) -> NDArray[np.bool_]:
+    """One bool per column from an array that squeezes to (W,)."""
+    flat = np.squeeze(values)
+    if flat.shape != (columns,):
+        raise MaskError(
+            f"the file's mask has shape {values.shape} but k-space has {columns} columns: "
+            "want one value per column (phase encoding is the last axis)"
+        )
+    if flat.dtype.kind not in "buif" or not np.isin(flat, (0, 1)).all():
+        raise MaskError("the file's mask holds values other than 0 and 1: want one bool per column")
+    mask: NDArray[np.bool_] = flat.astype(bool)
+    if not mask.any():
+        raise DataError("the file's mask keeps no line: there is nothing to reconstruct")
+    return mask
+
+
+def as_slices(z: NDArray[np.complex64], *, three: str) -> NDArray[np.complex64]:
+    """2-D (H, W), 3-D (slices, H, W) or (coils, H, W) as `three` says, or 4-D, as (slices, Q, H, W)."""
+    if z.ndim == 2:
+        return z[None, None]
+    if z.ndim == 3:
+        return z[:, None] if three == "slices" else z[None]
+    if z.ndim == 4:
+        return z
+    raise FormatError(f"k-space of shape {z.shape} came: want (H, W), ({three}, H, W) or (slices, coils, H, W)")
+
+
+def oddities(z: NDArray[np.complex64]) -> tuple[str, ...]:
+    """Sentences on what no healthy scan shows: empty slices, a peak of energy far from the centre."""
+    notes = []
+    empty = [i for i, part in enumerate(z) if not part.any()]
+    if empty:
+        notes.append(f"{len(empty)} of {len(z)} slices hold no signal (first: slice {empty[0]})")
+    H, W = z.shape[-2:]
+    energy = np.sum(np.abs(z[len(z) // 2].astype(np.complex128)) ** 2, axis=0)
+    h, w = (int(i) for i in np.unravel_index(int(np.argmax(energy)), energy.shape))
+    if energy[h, w] > 0 and (abs(h - H // 2) > max(2, H // 4) or abs(w - W // 2) > max(2, W // 4)):
+        notes.append(
+            f"k-space peaks at row {h}, column {w} of {H} x {W}, far from its centre: "
+            "is it centred? np.fft.fftshift over the last two axes may be missing"
+        )
+    return tuple(notes)

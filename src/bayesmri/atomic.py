@@ -22,7 +22,7 @@ def atomic_path(target: Path) -> Iterator[Path]:
     temporary = target.with_name(f".{secrets.token_hex(6)}.{target.name[-60:]}")
     made: list[Path] = []
     try:
-        _refuse_special(target)
+        _folder_of(target)
         for folder in [p for p in target.parents if not p.exists()][::-1]:
             folder.mkdir(exist_ok=True)
             made.append(folder)
@@ -49,15 +49,12 @@ def check_target(path: Path, *sources: Path) -> None:
     """
     try:
         path = _resolved(path)
-        _refuse_special(path)
+        folder = _folder_of(path)
         for source in sources:
             if path.exists() and source.exists() and path.samefile(source):
                 raise OutputError(f"{path} is the input itself: writing would destroy it; give another name")
-        folder = next(parent for parent in path.parents if parent.exists())
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
-    if not folder.is_dir():
-        raise OutputError(f"cannot write {path}: {folder} is a file, not a folder")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OutputError(f"cannot write {path}: no permission to write in {folder}")
 
@@ -77,12 +74,17 @@ def _resolved(path: Path) -> Path:
         raise OutputError(f"cannot write {path}: its links do not lead anywhere") from error
 
 
-def _refuse_special(target: Path) -> None:
+def _folder_of(target: Path) -> Path:
+    """The nearest folder above the target that exists; the target itself is a regular file or not there yet."""
     if target.is_dir():
         raise OutputError(f"{target} is a folder: give the name of a file to write")
     if target.exists() and not target.is_file():
         # a rename would replace the device or pipe itself
         raise OutputError(f"{target} is a device or pipe: give the name of a file to write")
+    folder = next(parent for parent in target.parents if parent.exists())
+    if not folder.is_dir():
+        raise OutputError(f"cannot write {target}: {folder} is a file, not a folder")
+    return folder
 
 
 def _sync(path: Path) -> None:

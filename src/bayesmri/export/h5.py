@@ -1,6 +1,8 @@
 """HDF5 in fastMRI's layout: k-space that fastMRI's own tools read, reconstructions that its evaluation reads."""
 
 import json
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -60,8 +62,14 @@ def _write(path: Path, datasets: Mapping[str, Array], attributes: Mapping[str, o
                 if xml is not None:
                     file.create_dataset("ismrmrd_header", data=xml)
                 file.attrs.update(attributes)
-        except RuntimeError as error:  # h5py's way to say that closing, and so writing, failed
-            raise OutputError(f"cannot write {path}: {error}") from error
+        except (OSError, RuntimeError) as error:  # a disk that fills up while closing is a RuntimeError of h5py
+            raise OutputError(f"cannot write {path}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """The system's own words out of HDF5's, which run over several lines."""
+    number = re.search(r"errno = (\d+)", str(error))
+    return os.strerror(int(number[1])) if number else str(error).splitlines()[0]
 
 
 def _as_stored(array: Array) -> Array:

@@ -24,13 +24,13 @@ DEPTH = 1.2  # the volume's largest extent; more slices lie closer
 ANATOMIES: dict[str, Callable[[Scene], Canvas]] = {"knee": knee, "head": head}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PhantomSpec:
     """What to draw. Pixels are square: the anatomy fills the shorter side and is not stretched along the longer."""
 
     anatomy: Anatomy
-    shape: tuple[int, int]
     contrast: Contrast = "PD"
+    shape: tuple[int, int]
     slices: int = 1
 
     def __post_init__(self) -> None:
@@ -84,12 +84,14 @@ def _contrast(canvas: Canvas, scene: Scene, contrast: Contrast) -> Field:
     shading = 1 + scene.draw(0.04, 0.12) * scene.waves(4.0, 1.5, 8)
     residue = scene.draw(0.06, 0.14) * (1 + 0.5 * scene.waves(3.0, 1.0, 8))  # the pulse misses where B₀ is off
     share = 1.0 if contrast == "PD" else np.clip(residue, 0.02, 0.4)
-    return np.maximum((canvas.water + share * canvas.fat) * shading, 0).astype(np.float32)
+    signal: Field = np.maximum((canvas.water + share * canvas.fat) * shading, 0).astype(np.float32)
+    return signal
 
 
 def _average(field: Field, n: int) -> Field:
     H, W = field.shape
-    return field.reshape(H // n, n, W // n, n).mean(axis=(1, 3), dtype=np.float32)
+    mean: Field = field.reshape(H // n, n, W // n, n).mean(axis=(1, 3), dtype=np.float32)
+    return mean
 
 
 def _point_spread(field: Field) -> Field:

@@ -6,11 +6,12 @@ An edge is a ramp as wide as a pixel and a half, so that boundary pixels hold pa
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Field = NDArray[np.float32]
+Field = NDArray[np.floating[Any]]  # float32 throughout; numpy's annotations forget it in mixed arithmetic
 Point = tuple[float, float]  # (x, y): x to the right, y downwards
 
 
@@ -38,6 +39,10 @@ class Scene:
         half = (hi - lo) / 2
         centre = self.draw(lo + half * share, hi - half * share)
         return float(centre + half * share * np.sin(rate * self.z + phase))
+
+    def bulge(self, z0: float, reach: float) -> float:
+        """Radius at this depth of a unit ball centred at z0 and `reach` deep; 0 where the slice misses it."""
+        return float(np.sqrt(max(0.0, 1 - ((self.z - z0) / reach) ** 2)))
 
     def side(self) -> float:
         """−1 or 1, of the subject."""

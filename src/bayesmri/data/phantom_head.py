@@ -31,7 +31,7 @@ def head(scene: Scene) -> Canvas:
     _deep(scene, canvas, s)
     _falx_and_vessels(scene, canvas, s)
     _lesions(scene, canvas, s)
-    grain = 1 + 0.025 * scene.waves(0.06, 0.014, 110, decay=0.5)
+    grain = 1 + 0.035 * scene.waves(0.06, 0.012, 120, decay=0.4)
     canvas.water[...] *= grain
     canvas.fat[...] *= grain
     return canvas
@@ -71,12 +71,14 @@ def _folds(scene: Scene, x: Field, y: Field, depth: Field) -> Field:
     sulci = carve(near - width, depth - floor, 0.03)
     bridge = scene.vary(0.26, 0.36)  # the corpus callosum closes the midline
     midline = np.maximum(np.abs(x) - 0.007, bridge - np.abs(y + 0.03))
-    return np.minimum(depth, np.minimum(np.minimum(sulci, midline), _insulae(scene, x, y))).astype(np.float32)
+    fissures = np.minimum(midline, _insulae(scene, x, y))
+    pia: Field = np.minimum(depth, np.minimum(sulci, fissures))
+    return pia
 
 
 def _insulae(scene: Scene, x: Field, y: Field) -> Field:
     """The Sylvian fissures: in from the side, then along the island behind."""
-    d = np.full_like(x, np.inf)
+    d: Field = np.full_like(x, np.inf)
     for side in (-1.0, 1.0):
         lip, y0, long = scene.vary(0.01, 0.022), scene.vary(-0.16, -0.06), scene.vary(0.16, 0.26)
         deep = scene.vary(0.38, 0.42)
@@ -160,19 +162,21 @@ def _falx_and_vessels(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
 def _lesions(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
     """Small bright foci in white matter, sometimes a dark one with a rim, sometimes a mass with a halo."""
     px = 1.5 * scene.px
-    ragged = 0.008 * scene.waves(0.15, 0.05, 32)
+    ragged = 0.008 * scene.waves(0.15, 0.03, 48)
     inside = ramp(0.02 - s.depth, px)
     kinds = scene.rng.choice(3, size=int(scene.rng.integers(1, 6)), p=(0.7, 0.15, 0.15))
     for kind in kinds:
         z0, angle, out = scene.draw(-0.08, 0.08), scene.draw(0, 2 * np.pi), scene.draw(0.45, 0.8)
-        size = scene.draw(0.5, 1.0) * float(np.sqrt(max(0.05, 1 - ((scene.z - z0) / 0.15) ** 2)))
+        size, oblong = scene.draw(0.5, 1.0) * scene.bulge(z0, 0.15), scene.draw(0.6, 1.4)
+        if size == 0:
+            continue
         at = (0.5 * out * np.cos(angle), 0.66 * out * np.sin(angle))
-        spot = ellipse(s.x, s.y, at, (0.035 * size, 0.035 * size * scene.draw(0.6, 1.4)), angle) + ragged
+        spot = ellipse(s.x, s.y, at, (0.035 * size, 0.035 * size * oblong), angle) + ragged * size
         if kind == 0:
             canvas.paint_lesion(ramp(spot, 0.015 + px) * inside, 0.88)
         elif kind == 1:
             canvas.paint_lesion(ramp(spot - 0.004, px) * inside, 0.06)
-            canvas.paint(ramp(spot + 0.015, 0.02) * inside, 0.75 + 0.1 * scene.waves(0.04, 0.02, 32))
+            canvas.paint(ramp(spot + 0.015, 0.02) * inside, 0.75 + 12 * ragged)
         else:
             canvas.paint(ramp(spot - 0.05, 0.07) * inside * 0.6, 0.82)
             canvas.paint_lesion(ramp(spot - 0.02, px) * inside, 0.6)

@@ -33,6 +33,11 @@ def knee(scene: Scene) -> Canvas:
     return canvas
 
 
+def _edge(scene: Scene) -> float:
+    """Width of an edge: a pixel and a half, and what a thick slice adds where surfaces are oblique to it."""
+    return 1.5 * scene.px + 0.003
+
+
 def _shapes(scene: Scene) -> _Shapes:
     zoom, turn, left = scene.draw(0.85, 1.12), scene.vary(-0.12, 0.12), scene.side()
     dx, dy = scene.vary(-0.06, 0.06), scene.vary(-0.14, 0.14)
@@ -84,7 +89,7 @@ def _fibula(scene: Scene, x: Field, y: Field) -> Field:
 
 
 def _soft_tissue(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
-    px = 1.5 * scene.px
+    px = _edge(scene)
     canvas.paint(ramp(s.limb, px), scene.draw(0.3, 0.45), 0.1)
     lobules = scene.waves(0.3, 0.08, 48, tall=1.6)
     fat = ramp(s.limb + scene.draw(0.012, 0.02), px)
@@ -101,7 +106,7 @@ def _soft_tissue(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
 
 def _muscles(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
     """Vasti above, the calf's below; bellies are parted by fat and marbled along their fibres."""
-    px = 1.5 * scene.px
+    px = _edge(scene)
     ends = 0.05 * scene.waves(0.8, 0.3, 16)
     above = s.y + scene.vary(0.3, 0.42) + 0.35 * (0.75 - np.abs(s.x)) + ends
     below = scene.vary(0.3, 0.42) - s.y + 0.15 * (0.75 - np.abs(s.x)) + ends
@@ -114,8 +119,8 @@ def _muscles(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
 
 
 def _bones(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
-    px = 1.5 * scene.px
-    beams = 0.7 * scene.waves(0.06, 0.014, 96, tall=4.0, decay=0.7) + 0.5 * scene.waves(0.05, 0.013, 96, decay=0.7)
+    px = _edge(scene)
+    beams = 0.75 * scene.waves(0.07, 0.018, 96, tall=4.0, decay=1.0) + 0.5 * scene.waves(0.06, 0.017, 96, decay=1.0)
     clouds = scene.waves(0.6, 0.15, 40)
     marrow = scene.draw(0.56, 0.7) * (1 + 0.06 * clouds)
     scars = ((s.femur, -scene.vary(0.36, 0.44)), (s.tibia, scene.vary(0.3, 0.38)), (s.fibula, 0.5))
@@ -124,7 +129,7 @@ def _bones(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
         canvas.paint(ramp(bone, px), 0.03)
         shell = scene.draw(0.01, 0.016) + scene.draw(0.008, 0.022) * far
         # trabeculae take marrow away; they are densest under the joint surface and gone in the shaft
-        dense = (0.1 + 0.08 * np.exp(-np.abs(bone) / 0.06)) * (1 - 0.6 * far)
+        dense = (0.09 + 0.07 * np.exp(-np.abs(bone) / 0.06)) * (1 - 0.6 * far)
         fat = marrow * (1 - dense * np.clip(0.7 + beams, -0.3, 2.2))
         canvas.paint(ramp(bone + shell, px), 0.1 + 0.02 * clouds, fat)
         line = np.abs(s.y - scar_y + 0.03 * scene.waves(0.7, 0.12, 24)) - 0.003
@@ -133,7 +138,7 @@ def _bones(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
 
 def _joint(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
     """Cartilage lines the bones, a film of fluid parts them; menisci fill the wedge that opens towards the rim."""
-    px = 1.5 * scene.px
+    px = _edge(scene)
     reach = scene.vary(0.6, 0.66)
     nearest, opening = np.minimum(s.femur, s.tibia), s.femur + s.tibia
     band = np.maximum(-0.13 - s.y, s.y - 0.15)
@@ -156,11 +161,11 @@ def _menisci(scene: Scene, canvas: Canvas, s: _Shapes, wedge: Field) -> None:
         # the free edge tapers to a point half way between the bones
         taper = inner + 0.9 * np.abs(s.femur - s.tibia) - side * s.x
         body = carve(wedge, taper, 0.01)
-        canvas.paint(ramp(body, 1.5 * scene.px), 0.08 + 0.02 * scene.waves(0.1, 0.03, 32))
+        canvas.paint(ramp(body, _edge(scene)), 0.08 + 0.02 * scene.waves(0.1, 0.03, 32))
 
 
 def _ligaments(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
-    px = 1.5 * scene.px
+    px = _edge(scene)
     streaks = 1 + 0.3 * scene.waves(0.06, 0.02, 48, tall=5.0)
     bones = np.minimum(s.femur, s.tibia)
     medial = [(-0.6, -0.38), (-0.665, -0.2), (-0.675, 0.04), (-0.64, 0.2), (-0.5, 0.46)]
@@ -178,7 +183,7 @@ def _ligaments(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
 
 
 def _vessels(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
-    px = 1.5 * scene.px
+    px = _edge(scene)
     soft = ramp(0.03 - np.minimum(np.minimum(s.femur, s.tibia), s.fibula), px) * ramp(s.limb + 0.03, px)
     for _ in range(14):
         x0, y0 = scene.side() * scene.draw(0.5, 0.85), scene.draw(-1.1, 1.1)
@@ -191,15 +196,16 @@ def _vessels(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
 
 
 def _lesions(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
-    """A bone bruise, a cyst, a cartilage defect, a meniscal tear: the first always, the others by chance."""
-    px = 1.5 * scene.px
+    """One to three of: a bone bruise, a cyst, a cartilage defect, a meniscal tear."""
+    px = _edge(scene)
     marrow = ramp(np.minimum(s.femur, s.tibia) + 0.02, px)
     ragged = 0.03 * scene.waves(0.25, 0.08, 32)
     for kind in scene.rng.permutation(4)[: scene.rng.integers(1, 4)]:
         side, below, z0 = scene.side(), scene.side() > 0, scene.draw(-0.08, 0.08)
-        a, b, size = scene.draw(0.0, 1.0), scene.draw(0.0, 1.0), scene.draw(0.6, 1.0)
-        size *= float(np.sqrt(max(0.05, 1 - ((scene.z - z0) / 0.2) ** 2)))
-        x0, y0 = side * (0.2 + 0.3 * a), (0.17 + 0.12 * b) if below else (-0.1 - 0.25 * b)
+        a, b, size = scene.draw(0.0, 1.0), scene.draw(0.0, 1.0), scene.draw(0.6, 1.0) * scene.bulge(z0, 0.2)
+        if size == 0:
+            continue
+        x0, y0 = side * (0.2 + 0.22 * a), (0.17 + 0.12 * b) if below else (-0.1 - 0.25 * b)
         if kind == 0:
             soft = ramp(ellipse(s.x, s.y, (x0, y0), (0.13 * size, 0.09 * size)) + ragged, 0.08)
             canvas.paint_lesion(soft * marrow * 0.7, 0.6, 0.2)
@@ -217,7 +223,7 @@ def _lesions(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
 
 def _finish(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
     """Grain within tissues; the coil fades along the limb, where long fields of view outrun it."""
-    grain = 1 + 0.025 * scene.waves(0.06, 0.014, 110, decay=0.5)
+    grain = 1 + 0.02 * scene.waves(0.07, 0.016, 110, decay=0.7)
     fade = ramp(np.abs(scene.y) - scene.draw(1.15, 1.3), 0.7)
     for part in (canvas.water, canvas.fat, canvas.lesion):
         part *= fade

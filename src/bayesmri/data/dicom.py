@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmri.data.dicom_frames import Frame, dicom_files, facts, pydicom_module, quiet, scan
-from bayesmri.data.geometry import is_frame, lps_affine, slice_step, spacing
 from bayesmri.data.guard import byte_budget, check_bytes, damaged_as_format_error, one_line
 from bayesmri.data.images import as_images
 from bayesmri.data.kspace import Header, Images
+from bayesmri.data.lps import is_frame, lps_affine, slice_step
 from bayesmri.errors import BayesMRIError, FormatError
+from bayesmri.geometry import voxel_sizes
 
 
 def read_dicom(path: Path, *, budget: int | None = None) -> Images:
@@ -88,7 +89,7 @@ def _header(frames: list[Frame], head: Any, notes: tuple[str, ...]) -> Header:
         notes = (*notes, f"the modality is {known['modality']}, not MR")
     affine, more = _affine(frames)
     first = frames[0]
-    voxel = None if affine is None else spacing(affine)
+    voxel = None if affine is None else voxel_sizes(affine)
     if voxel is None and first.spacing is not None:
         voxel = (*first.spacing, first.thickness or 1.0)
     with quiet():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.data.geometry import spacing
+from bayesmri.data.h5_geometry import with_geometry
 from bayesmri.data.ismrmrd_xml import Encoding, parse_header
 from bayesmri.data.kspace import Header, KSpace, check_finite, check_grid
 from bayesmri.data.safe_h5 import (
@@ -98,17 +98,12 @@ def _recon_shape(shape: tuple[int, ...], encoding: Encoding | None, truth: Truth
 
 
 def _with_geometry(header: Header, file: Any, shape: tuple[int, ...], encoding: Encoding | None) -> Header:
-    """The attributes `affine` and `voxel_mm` of our own files, else the header's field of view over the grid.
+    """The attributes of our own files, else the header's field of view over the grid.
 
     The spacing of k-space lines fixes the field of view, so zero padding (a larger grid) makes the voxels smaller.
     """
-    affine = number_attribute(file, "affine", shape=(4, 4))
-    if affine is not None and abs(np.linalg.det(affine)) > 1e-9:
-        return replace(header, affine=affine, voxel_mm=spacing(affine))
-    voxel = number_attribute(file, "voxel_mm", shape=(3,))
-    if voxel is not None and (voxel > 0).all():
-        return replace(header, voxel_mm=(float(voxel[0]), float(voxel[1]), float(voxel[2])))
-    if encoding is None or encoding.fov_mm is None:
+    header = with_geometry(header, file)
+    if header.voxel_mm is not None or encoding is None or encoding.fov_mm is None:
         return header
     x, y, z = encoding.fov_mm
     depth = encoding.matrix[2] if encoding.matrix else 1

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.data.geometry import spacing
+from bayesmri.data.h5_geometry import with_geometry
 from bayesmri.data.kspace import Header, Images, check_finite, check_grid
-from bayesmri.data.safe_h5 import number_attribute, open_h5, read_real, text_attribute
+from bayesmri.data.safe_h5 import open_h5, read_real, text_attribute
 from bayesmri.errors import DataError
 
 # Interpolation rings around edges and leaves small negative values; phase and normalised images go far below.
@@ -42,12 +42,6 @@ def read_images_h5(path: Path, *, budget: int | None = None) -> Images:
         volume = read_real(file, "image", ndim=(2, 3), budget=budget)
         keys = ("anatomy", "subject", "licence", "source")
         facts = {key: value for key in keys if (value := text_attribute(file, key))}
-        affine = number_attribute(file, "affine", shape=(4, 4))
-        voxel = number_attribute(file, "voxel_mm", shape=(3,))
-    header = Header(source="image HDF5", acquisition=facts.get("anatomy", ""), patient_id=facts.get("subject", ""))
-    header = replace(header, facts=facts)
-    if affine is not None and abs(np.linalg.det(affine)) > 1e-9:
-        header = replace(header, affine=affine, voxel_mm=spacing(affine))
-    elif voxel is not None and (voxel > 0).all():
-        header = replace(header, voxel_mm=(float(voxel[0]), float(voxel[1]), float(voxel[2])))
+        header = Header(source="image HDF5", acquisition=facts.get("anatomy", ""), patient_id=facts.get("subject", ""))
+        header = with_geometry(replace(header, facts=facts), file)
     return as_images(volume if volume.ndim == 3 else volume[None], header)

@@ -8,14 +8,15 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.data.geometry import crop_start, is_frame, lps_affine, slice_step, spacing
 from bayesmri.data.guard import byte_budget, check_bytes, one_line, sizes
 from bayesmri.data.ismrmrd_xml import Encoding, parse_header
 from bayesmri.data.kspace import Header, KSpace, check_grid
+from bayesmri.data.lps import crop_start, is_frame, lps_affine, slice_step
 from bayesmri.data.mrd_lines import Lines, read_lines, samples
 from bayesmri.data.safe_h5 import member, names, open_h5, read_text, where
 from bayesmri.data.sampling import finish, sampling_pattern
 from bayesmri.errors import FormatError
+from bayesmri.geometry import voxel_sizes
 
 Shape = tuple[int, int, int, int]
 
@@ -206,7 +207,7 @@ def _header(encoding: Encoding, lines: Lines, placing: Placing, notes: tuple[str
         acquisition=facts.get("protocol", ""),
         recon_shape=(placing.H, shown) if 1 <= shown < placing.W else None,
         affine=affine,
-        voxel_mm=voxel if affine is None else spacing(affine),
+        voxel_mm=voxel if affine is None else voxel_sizes(affine),
         facts=facts,
         notes=notes,
     )

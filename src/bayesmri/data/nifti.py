@@ -8,11 +8,11 @@ from typing import IO, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.data.geometry import spacing
 from bayesmri.data.guard import byte_budget, check_bytes, damaged_as_format_error, one_line, regular_file
 from bayesmri.data.images import as_images
 from bayesmri.data.kspace import Header, Images
 from bayesmri.errors import FormatError
+from bayesmri.geometry import usable_affine, usable_voxel, voxel_sizes
 
 GZIP = b"\x1f\x8b"
 MAX_TAIL = 16 * 2**20
@@ -96,18 +96,18 @@ def _header(image: Any, version: int, shape: tuple[int, ...], notes: tuple[str, 
     affine = None
     known = int(info["sform_code"]) > 0 or int(info["qform_code"]) > 0
     stored = np.asarray(image.affine, dtype=np.float64)
-    if known and np.isfinite(stored).all() and abs(np.linalg.det(stored)) > 1e-9:
+    if known and usable_affine(stored):
         affine = np.diag([unit, unit, unit, 1.0]) @ stored @ index_map(shape[1])
     elif known:
         notes = (*notes, "the affine of the file is singular and was left out")
     voxel = (zooms[1], zooms[0], zooms[2])
-    if affine is None and not (np.isfinite(voxel).all() and min(voxel) > 0):
+    if affine is None and not usable_voxel(voxel):
         return Header(source=f"NIfTI-{version}", notes=(*notes, "the voxel sizes of the file are not positive"))
     words = one_line(bytes(info["descrip"].tobytes()).rstrip(b"\0").decode("latin-1"), limit=80)
     return Header(
         source=f"NIfTI-{version}",
         affine=affine,
-        voxel_mm=voxel if affine is None else spacing(affine),
+        voxel_mm=voxel if affine is None else voxel_sizes(affine),
         facts={"description": words} if words else {},
         notes=notes,
     )

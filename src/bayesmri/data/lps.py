@@ -30,12 +30,6 @@ def lps_affine(along_h: Array, along_w: Array, along_slices: Array, origin: Arra
     return LPS_TO_RAS @ affine
 
 
-def spacing(affine: Array) -> tuple[float, float, float]:
-    """Millimetres along (h, w, slice): the column lengths."""
-    h, w, s = (float(n) for n in np.linalg.norm(affine[:3, :3], axis=0))
-    return h, w, s
-
-
 def crop_start(size: int, kept: int) -> int:
     """First index of a centred window: index size//2 stays on kept//2, where the centred FFT has its origin."""
     return size // 2 - kept // 2

@@ -17,7 +17,7 @@ from bayesmri.errors import BayesMRIError, ConfigError, ShapeError
 IMAGES = Path(__file__).resolve().parents[2] / "shared" / "data" / "train" / "images"
 ANATOMIES: tuple[Anatomy, ...] = ("knee", "head")
 CONTRASTS: tuple[Contrast, ...] = ("PD", "PD-FS")
-SIZES = [(8, 8), (9, 8), (8, 31), (33, 20), (64, 96), (97, 65), (256, 257)]
+SIZES = [(8, 8), (9, 8), (8, 31), (33, 20), (97, 65), (256, 257)]
 
 
 def draw(

@@ -17,7 +17,7 @@ from bayesmri.errors import ConfigError, ShapeError
 Anatomy = Literal["knee", "head"]
 Contrast = Literal["PD", "PD-FS"]
 
-FINE = 224  # pixels on the shorter side; smaller grids are drawn finer than this and averaged
+FINE = 160  # pixels on the shorter side; smaller grids are drawn finer than this and averaged
 SPACING = 0.04  # slice distance, in half fields of view: about 3 mm
 DEPTH = 1.2  # the volume's largest extent; more slices lie closer
 

@@ -66,7 +66,7 @@ def _folds(scene: Scene, x: Field, y: Field, depth: Field) -> Field:
     g = scene.waves(0.34, 0.18, 64, decay=0.0) + 1.1 * ramp(depth - 0.1, 0.2) * around
     slope = np.hypot(*np.gradient(g, np.float32(scene.px)))
     near = np.abs(g) / np.sqrt(slope**2 + 5.0**2)
-    width = scene.vary(0.003, 0.009) + 0.006 * scene.waves(0.5, 0.2, 32)
+    width = scene.vary(0.005, 0.011) + 0.006 * scene.waves(0.5, 0.2, 32)
     floor = scene.vary(0.17, 0.24) + 0.08 * scene.waves(0.35, 0.12, 32)
     sulci = carve(near - width, depth - floor, 0.03)
     bridge = scene.vary(0.26, 0.36)  # the corpus callosum closes the midline

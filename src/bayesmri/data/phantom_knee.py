@@ -93,9 +93,9 @@ def _soft_tissue(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
     canvas.paint(ramp(s.limb, px), scene.draw(0.3, 0.45), 0.1)
     lobules = scene.waves(0.3, 0.08, 48, tall=1.6)
     fat = ramp(s.limb + scene.draw(0.012, 0.02), px)
-    canvas.paint(fat, 0.07, 0.86 + 0.04 * lobules)
-    septa = ramp(np.abs(scene.waves(0.35, 0.14, 32, tall=2.5)) - 0.07, 0.12)
-    canvas.paint(fat * septa * ramp(scene.waves(0.8, 0.4, 16), 1.5) * 0.5, 0.3, 0.25)
+    canvas.paint(fat, 0.07, 0.84 + 0.06 * lobules)
+    septa = ramp(np.abs(scene.waves(0.35, 0.14, 32, tall=2.5)) - 0.05, 0.1)
+    canvas.paint(fat * septa * ramp(scene.waves(0.8, 0.4, 16), 1.5) * 0.7, 0.3, 0.25)
     inside = ramp(s.inner, px)
     canvas.paint(inside, 0.12, 0.72 + 0.05 * lobules)
     strips = ramp(np.abs(scene.waves(0.3, 0.1, 48, tall=3.0)) - 0.18, 0.25)
@@ -107,7 +107,7 @@ def _soft_tissue(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
 def _muscles(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
     """Vasti above, the calf's below; bellies are parted by fat and marbled along their fibres."""
     px = _edge(scene)
-    ends = 0.05 * scene.waves(0.8, 0.3, 16)
+    ends = 0.08 * scene.waves(0.9, 0.25, 24)
     above = s.y + scene.vary(0.3, 0.42) + 0.35 * (0.75 - np.abs(s.x)) + ends
     below = scene.vary(0.3, 0.42) - s.y + 0.15 * (0.75 - np.abs(s.x)) + ends
     part = 0.012 - np.abs(scene.waves(1.4, 0.7, 12, tall=3.0)) * 0.12
@@ -143,10 +143,11 @@ def _joint(scene: Scene, canvas: Canvas, s: _Shapes) -> None:
     nearest, opening = np.minimum(s.femur, s.tibia), s.femur + s.tibia
     band = np.maximum(-0.13 - s.y, s.y - 0.15)
     capsule = carve(carve(np.abs(s.x) - reach - 0.02, band, 0.05), opening - 0.3, 0.05)
-    canvas.paint(ramp(np.maximum(capsule, -nearest), px), 0.5 + 0.1 * scene.waves(0.2, 0.06, 32), 0.15)
+    space = ramp(-nearest, px)
+    canvas.paint(space * ramp(capsule, 0.05), 0.5 + 0.1 * scene.waves(0.2, 0.06, 32), 0.15)
     thick = scene.vary(0.026, 0.038) * (1 + 0.12 * scene.waves(0.5, 0.15, 24))
-    film = np.maximum(np.maximum(capsule, -nearest), opening - 2 * thick - scene.vary(0.02, 0.05))
-    canvas.paint(ramp(film, 2 * px), scene.draw(0.8, 1.0))
+    film = np.maximum(capsule, opening - 2 * thick - scene.vary(0.02, 0.05))
+    canvas.paint(space * ramp(film, 2 * px), scene.draw(0.8, 1.0))
     _menisci(scene, canvas, s, np.maximum(np.maximum(thick * 0.85 - nearest, np.abs(s.x) - reach), band + 0.02))
     middle = 0.11 - np.abs(s.x)
     upper = carve(np.maximum(s.femur - thick, -s.femur), np.maximum(-0.14 - s.y, middle - 0.05), 0.02)

@@ -60,8 +60,9 @@ def check_target(path: Path, *sources: Path) -> None:
 
 
 def check_values(name: str, array: NDArray[np.generic]) -> None:
-    """No output holds a NaN or an Inf; found part by part, without a copy of the whole array."""
-    bad = sum(int(np.size(part) - np.count_nonzero(np.isfinite(part))) for part in np.atleast_1d(array))
+    """No output holds a NaN or an Inf; found slice by slice, without a copy of the whole array."""
+    parts = array if array.ndim > 2 else (array,)
+    bad = sum(int(part.size - np.count_nonzero(np.isfinite(part))) for part in parts)
     if bad:
         raise OutputError(f"{name} holds {bad} NaN or Inf values: nothing was written; the reconstruction diverged")
 

@@ -2,11 +2,11 @@
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bayesmri.errors import DataError, ShapeError
@@ -87,10 +87,12 @@ def ssim_map(X: Tensor, Y: Tensor, data_range: Tensor | float) -> Tensor:
 
 
 def _window_mean(V: Tensor) -> Tensor:
-    """The mean of every 7x7 window, first over columns, then over rows."""
-    flat = V.reshape(-1, *V.shape[-2:])
-    means = F.avg_pool2d(F.avg_pool2d(flat, (1, WINDOW), stride=1), (WINDOW, 1), stride=1)
-    return means.reshape(*V.shape[:-2], *means.shape[-2:])
+    """The mean of every 7x7 window, over columns and then over rows."""
+    # sums of shifted views: on CPUs several times faster than pooling or convolution, forward and backward
+    h, w = V.shape[-2] - WINDOW + 1, V.shape[-1] - WINDOW + 1
+    sums = reduce(torch.add, (V[..., i : i + w] for i in range(WINDOW)))
+    sums = reduce(torch.add, (sums[..., i : i + h, :] for i in range(WINDOW)))
+    return sums / WINDOW**2
 
 
 def _checked(X: Volume, Y: Volume) -> tuple[Tensor, Tensor]:

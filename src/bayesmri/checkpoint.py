@@ -1,0 +1,233 @@
+"""Models and training states on disk: safetensors for numbers, JSON for the rest, checksums for both; no pickle.
+
+A checkpoint is a JSON file `step-00001000.json` and what it names beside it: `….safetensors`, the weights to reconstruct
+with, and `….state.safetensors`, what training needs besides to go on. The JSON is written last and carries the sha256 of
+the others and of itself, so a checkpoint is either whole or not there. Without the state it is a model to give away.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from bayesmri.atomic import atomic_path
+from bayesmri.config import as_dict, parse
+from bayesmri.errors import BayesMRIError, ModelError
+from bayesmri.model import KINDS, Coils, Model, build_regularizer
+from bayesmri.physics.scaling import Scaling
+from bayesmri.provenance import sha256
+
+FORMAT = 1
+FOLDER = "checkpoints"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One point of a training run.
+
+    state: tensors by name that training goes on from. facts: plain values besides (configuration, elapsed time, …).
+    metrics: of the last validation, None where there was none.
+    """
+
+    model: Model
+    step: int
+    state: Mapping[str, Tensor] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, float] | None = None
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Writes `step-XXXXXXXX.*` into the folder; returns the JSON's path."""
+    path = folder / f"step-{checkpoint.step:08d}.json"
+    files = {"weights": path.with_suffix(".safetensors")}
+    _write_tensors(files["weights"], checkpoint.model.regularizer.weights())
+    if checkpoint.state:
+        files["state"] = path.with_suffix(".state.safetensors")
+        _write_tensors(files["state"], checkpoint.state)
+    _write_json(
+        path,
+        _describe(checkpoint.model)
+        | {
+            "step": checkpoint.step,
+            "metrics": None if checkpoint.metrics is None else dict(checkpoint.metrics),
+            "facts": dict(checkpoint.facts),
+            "files": {role: {"name": file.name, "sha256": sha256(file)} for role, file in files.items()},
+        },
+    )
+    return path
+
+
+def save_model(path: Path, model: Model) -> None:
+    """A model to give away: `path` (.json) and the weights beside it."""
+    weights = path.with_suffix(".safetensors")
+    _write_tensors(weights, model.regularizer.weights())
+    files = {"weights": {"name": weights.name, "sha256": sha256(weights)}}
+    _write_json(path.with_suffix(".json"), _describe(model) | {"files": files})
+
+
+def load_model(path: Path) -> Model:
+    """The model of a JSON or safetensors file, or the best of a run folder; damage and foreign files are a ModelError."""
+    return _model(*_open(_locate(path)))
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """A whole checkpoint, ready to train on."""
+    record, path = _open(path)
+    if "state" not in record["files"]:
+        raise ModelError(f"{path.name} holds a model without its training state: it can reconstruct, not resume")
+    metrics = record.get("metrics")
+    return Checkpoint(_model(record, path), record["step"], _tensors(record, "state", path), record["facts"], metrics)
+
+
+def checkpoints(run: Path) -> list[Path]:
+    """The JSON files of a run, by step."""
+    return sorted((run / FOLDER).glob("step-*.json"))
+
+
+def latest(run: Path) -> Path | None:
+    """The last checkpoint that is whole; one damaged by a crash of the machine is passed over."""
+    for path in reversed(checkpoints(run)):
+        try:
+            record, _ = _open(path)
+            for role in record["files"]:
+                _verified(record, role, path)
+        except ModelError:
+            continue
+        return path
+    return None
+
+
+def best(run: Path) -> Path | None:
+    """The checkpoint of the highest validation PSNR; without validation the last one."""
+    scored = [(score, path) for path in checkpoints(run) if (score := _score(path)) is not None]
+    return max(scored)[1] if scored else latest(run)
+
+
+def prune(run: Path, *, keep: int) -> None:
+    """Deletes all but the last `keep` checkpoints and the best; the JSON goes first, so none is ever half there."""
+    paths = checkpoints(run)
+    spared = {*paths[len(paths) - keep :], best(run)}
+    for path in paths:
+        if path not in spared:
+            for suffix in (".json", ".safetensors", ".state.safetensors"):
+                path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def _locate(path: Path) -> Path:
+    if not path.exists():
+        raise ModelError(f"model {path} does not exist: give a run folder or a model's .json file")
+    if not path.is_dir():
+        return path.with_suffix(".json")
+    found = best(path if path.name != FOLDER else path.parent)
+    if found is not None:
+        return found
+    models = sorted(p for p in path.glob("*.json") if p.with_suffix(".safetensors").exists())
+    if len(models) == 1:
+        return models[0]
+    raise ModelError(f"{path} holds {len(models)} models and no checkpoint: give a run folder or one model's .json file")
+
+
+def _describe(model: Model) -> dict[str, Any]:
+    config = model.regularizer.config
+    kind = next(name for name, cls in KINDS.items() if isinstance(config, cls))
+    return {
+        "format": FORMAT,
+        "regularizer": {"kind": kind, **as_dict(config)},
+        "T": model.T,
+        "S": model.S,
+        "coils": as_dict(model.coils),
+        "scaling": as_dict(model.scaling),
+        "acceleration": model.acceleration,
+        "card": dict(model.card),
+    }
+
+
+def _model(record: dict[str, Any], path: Path) -> Model:
+    try:
+        settings = dict(record["regularizer"])
+        config = parse(KINDS[settings.pop("kind")], settings)
+        regularizer = build_regularizer(config, torch.Generator().manual_seed(0))
+        theta = _tensors(record, "weights", path)
+        regularizer.bind(theta)  # names and shapes
+        with torch.no_grad():
+            for name, weight in regularizer.weights().items():
+                weight.copy_(theta[name])
+        return Model(
+            regularizer=regularizer,
+            T=float(record["T"]),
+            S=int(record["S"]),
+            coils=parse(Coils, record["coils"]),
+            scaling=parse(Scaling, record["scaling"]),
+            acceleration=record["acceleration"],
+            card=record["card"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{path.name} is not a model of this version: {error!r}") from error
+    except BayesMRIError as error:
+        raise ModelError(f"{path.name} cannot be loaded: {error}") from error
+
+
+def _open(path: Path) -> tuple[dict[str, Any], Path]:
+    """The JSON record, whole and of this format."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        digest = record.pop("sha256")
+        version = record["format"]
+    except FileNotFoundError as error:
+        raise ModelError(f"{path.name} is missing: a model is a .json file with its .safetensors beside it") from error
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ModelError(f"{path.name} is not a bayesmri model: want the .json file that training writes") from error
+    if digest != _digest(record):
+        raise ModelError(f"{path.name} is damaged: its content does not match its sha256; copy it again")
+    if version != FORMAT:
+        raise ModelError(f"{path.name} has format {version}, this version reads {FORMAT}: use the version that wrote it")
+    return record, path
+
+
+def _verified(record: dict[str, Any], role: str, path: Path) -> Path:
+    entry = record["files"][role]
+    file = path.with_name(Path(entry["name"]).name)  # never outside the model's own folder
+    if not file.is_file():
+        raise ModelError(f"{file.name} is missing beside {path.name}: a model is both files")
+    if sha256(file) != entry["sha256"]:
+        raise ModelError(f"{file.name} is damaged: its sha256 is not the one in {path.name}; copy it again")
+    return file
+
+
+def _tensors(record: dict[str, Any], role: str, path: Path) -> dict[str, Tensor]:
+    file = _verified(record, role, path)
+    try:
+        return load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{file.name} is not a safetensors file: {error}") from error
+
+
+def _score(path: Path) -> float | None:
+    try:
+        metrics = _open(path)[0].get("metrics")
+    except ModelError:
+        return None
+    return None if metrics is None else metrics.get("psnr")
+
+
+def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+    with atomic_path(path) as temporary:
+        save_file(plain, temporary)
+
+
+def _write_json(path: Path, record: dict[str, Any]) -> None:
+    record = json.loads(json.dumps(record, allow_nan=False))  # what will be read back is what is signed
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(record | {"sha256": _digest(record)}, indent=1) + "\n", encoding="utf-8")
+
+
+def _digest(record: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,61 @@
+"""bayesmri train CONFIG.toml --out RUN."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from bayesmri.cli.output import print_json
+
+Overrides = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
+
+
+def train(config: Path, /, *overrides: Overrides, out: Path, resume: bool = False, dry_run: bool = False) -> None:
+    """Train a model as CONFIG.toml says; any value can be changed with --section.key value.
+
+    SIGINT and SIGTERM finish the step, write a checkpoint and end the run; --resume goes on from there.
+
+    Parameters
+    ----------
+    config
+        TOML file; configs/ holds the paper's and small ones.
+    overrides
+        --section.key value, such as --optimizer.lr 3e-4 or --train.iterations 1000.
+    out
+        Folder of the run: checkpoints, metrics.jsonl, samples.
+    resume
+        Go on from the last checkpoint of the run, bit-identically at the same number of threads.
+    dry_run
+        Print as JSON what would be trained: parameters, data, schedule, memory and time; train nothing.
+    """
+    from bayesmri.pipeline import train as pipeline
+
+    settings = pipeline.read_config(config, overrides)
+    if dry_run:
+        print_json(pipeline.dry_run(settings))
+        return
+    pipeline.train(settings, out, resume=resume, say=_say)
+
+
+def _say(event: str, values: dict[str, Any]) -> None:
+    print(_line(event, values), file=sys.stderr, flush=True)
+
+
+def _line(event: str, v: dict[str, Any]) -> str:
+    if event == "note":
+        return str(v["text"])
+    if event == "val":
+        return (
+            f"  validation {v['step']}: PSNR {v['psnr']:.2f} dB (zero-filled {v['psnr_zero_filled']:.2f}), "
+            f"SSIM {v['ssim']:.4f} (zero-filled {v['ssim_zero_filled']:.4f})"
+        )
+    return (
+        f"step {v['step']}/{v['iterations']}: loss {v['loss']:.5g}, S {v['S']}, T {v['T']:.3f}, lr {v['lr']:.2g}, "
+        f"{1 / max(v['seconds_per_step'], 1e-9):.2f} it/s, {_duration(v['seconds_left'])} left"
+    )
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{seconds:.0f} s" if minutes < 2 else f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,170 @@
+"""What there is to train on: volumes found in files and folders, or drawn as phantoms, split by subject."""
+
+import fnmatch
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from bayesmri.data.formats import read
+from bayesmri.data.kspace import KSpace
+from bayesmri.data.phantom import Anatomy
+from bayesmri.data.safe_h5 import dataset, names, open_h5, text_attribute
+from bayesmri.errors import BayesMRIError, ConfigError, DataError
+
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+Split = Literal["both", "train", "val"]
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """One place that volumes come from: a file or folder (`path`), or phantoms (`phantom`).
+
+    weight: the share of training elements drawn from it, relative to the other sources.
+    split: both, divided by subject; train or val, all of it on one side.
+    count, size: of phantoms, how many subjects and their (H, W).
+    """
+
+    path: str | None = None
+    phantom: Anatomy | None = None
+    weight: float = 1.0
+    split: Split = "both"
+    count: int = 32
+    size: tuple[int, int] = (256, 256)
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.phantom is None):
+            raise ConfigError("a data source wants either a path or a phantom (knee, head), not both and not neither")
+        if not (self.weight >= 0 and math.isfinite(self.weight)):
+            raise ConfigError(f"a data source of weight {self.weight}: want a number of at least 0")
+
+
+@dataclass(frozen=True)
+class Volume:
+    """One volume, not yet read.
+
+    coils: 0 for magnitude images, which carry none.
+    layout: the dataset's name for HDF5 files that are read slice by slice, "" for others.
+    """
+
+    source: int
+    name: str
+    subject: str
+    slices: int
+    shape: tuple[int, int]
+    coils: int
+    path: Path | None = None
+    layout: str = ""
+    nbytes: int = 0
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All volumes, on their side of the split; notes: files left out, and why."""
+
+    train: tuple[Volume, ...]
+    val: tuple[Volume, ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+def find(sources: Sequence[SourceConfig], *, val_fraction: float, val_subjects: Sequence[str] = ()) -> Catalog:
+    """Every volume of every source, each subject wholly in training or wholly in validation.
+
+    val_fraction: share of the subjects of `both` sources that validate, chosen by a hash of the subject's name, so that
+        adding files does not move the others.
+    val_subjects: patterns (`*Figure 8B*`) of subjects that validate besides.
+    """
+    notes: list[str] = []
+    by_split: dict[Split, list[Volume]] = {"both": [], "train": [], "val": []}
+    for index, source in enumerate(sources):
+        found = _phantoms(index, source) if source.phantom else _files(index, source, notes)
+        by_split[source.split].extend(found)
+    fixed = {v.subject for v in by_split["val"]}
+    held = _held_out({v.subject for v in by_split["both"]}, val_fraction, val_subjects) | fixed
+    everything = [v for volumes in by_split.values() for v in volumes]
+    return Catalog(
+        train=tuple(v for v in everything if v.subject not in held),
+        val=tuple(v for v in everything if v.subject in held),
+        notes=tuple(notes),
+    )
+
+
+def _held_out(subjects: set[str], fraction: float, patterns: Sequence[str]) -> set[str]:
+    named = {s for s in subjects if any(fnmatch.fnmatchcase(s, p) for p in patterns)}
+    if fraction <= 0:
+        return named
+    rest = sorted(subjects - named, key=lambda s: hashlib.sha256(s.encode()).digest())
+    return named | set(rest[: math.ceil(fraction * len(rest))])
+
+
+def _phantoms(index: int, source: SourceConfig) -> list[Volume]:
+    H, W = source.size
+    kind = str(source.phantom)
+    return [
+        Volume(index, f"{kind} phantom {n}", f"{kind} phantom {n}", 1, (H, W), 0, nbytes=2 * H * W)
+        for n in range(source.count)
+    ]
+
+
+def _files(index: int, source: SourceConfig, notes: list[str]) -> list[Volume]:
+    path = Path(str(source.path)).expanduser()
+    if not path.exists():
+        raise DataError(f"data source {source.path} does not exist: download the data or correct data.sources.path")
+    if path.is_file():
+        return [probe(path, index)]
+    volumes = []
+    for candidate in _candidates(path):
+        try:
+            volumes.append(probe(candidate, index))
+        except BayesMRIError as error:
+            notes.append(f"{candidate.name} left out: {error}")
+    if not volumes:
+        reason = f" ({notes[-1]})" if notes else ""
+        raise DataError(f"data source {source.path} holds no file that can be trained on{reason}")
+    return volumes
+
+
+def _candidates(folder: Path) -> Iterable[Path]:
+    """Files, and folders of DICOM slices, which are one volume."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith("."))
+    dicom = {p.parent for p in files if p.suffix.lower() == ".dcm"}
+    yield from sorted(dicom)
+    yield from (p for p in files if p.parent not in dicom and p.suffix.lower() != ".hdr")
+
+
+def probe(path: Path, source: int = 0) -> Volume:
+    """Sizes and subject of one volume; of HDF5 in the layouts known here nothing but the header is read."""
+    if path.is_file():
+        with path.open("rb") as file:
+            if file.read(8) == HDF5_MAGIC and (volume := _probe_h5(path, source)):
+                return volume
+    data = read(path)
+    if isinstance(data, KSpace):
+        _check_full(path, data.fully_sampled)
+        slices, coils, H, W = data.z.shape
+        return Volume(source, path.name, data.header.patient_id or path.stem, slices, (H, W), coils, path, "", data.z.nbytes)
+    slices, H, W = data.magnitude.shape
+    return Volume(source, path.name, data.header.patient_id or path.stem, slices, (H, W), 0, path, "", 2 * slices * H * W)
+
+
+def _probe_h5(path: Path, source: int) -> Volume | None:
+    with open_h5(path) as file:
+        layout = next((name for name in ("kspace", "image") if name in names(file)), None)
+        if layout is None:
+            return None
+        data = dataset(file, layout)
+        if data.ndim not in ((3, 4) if layout == "kspace" else (3,)):
+            return None
+        if "mask" in names(file):
+            _check_full(path, bool(dataset(file, "mask")[()].all()))
+        subject = text_attribute(file, "patient_id") or text_attribute(file, "subject") or path.stem
+        coils = 0 if layout == "image" else 1 if data.ndim == 3 else data.shape[1]
+        size = data.size * (8 if layout == "kspace" else 2)
+        return Volume(source, path.name, subject, data.shape[0], tuple(data.shape[-2:]), coils, path, layout, size)
+
+
+def _check_full(path: Path, full: bool) -> None:
+    if not full:
+        raise DataError(f"{path.name} is undersampled: training wants fully sampled k-space or magnitude images")

@@ -1,0 +1,215 @@
+"""Training elements (z, M, Y), each a function of (seed, step, index) alone, and the fixed validation volumes.
+
+No state runs along with training: element i of step k is the same whichever thread or process asks, in whatever order, so
+resuming, prefetching and several processes are exact.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from bayesmri.complexes import rss
+from bayesmri.data.augment import Augment, cut, turn_and_flip, uniform, vary, window
+from bayesmri.data.catalog import Catalog, SourceConfig, Volume, find
+from bayesmri.data.simulate import Scanner, acquire
+from bayesmri.data.volumes import SliceReader
+from bayesmri.errors import ConfigError, DataError
+from bayesmri.physics.coils import compress_coils, compression_matrix
+from bayesmri.physics.fourier import fft2c, ifft2c
+from bayesmri.physics.mask import MaskSpec
+from bayesmri.physics.scaling import Scaling
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What magnitude images are given; raw coils always number the model's Q.
+
+    snr_db, coils: ranges drawn from, per slice. phase: its std in radians.
+    """
+
+    snr_db: tuple[float, float] = (20.0, 40.0)
+    coils: tuple[int, int] = (4, 16)
+    phase: float = 1.0
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where the data is and how slices are cut.
+
+    patch_rows: window of the readout axis, exact since that axis is fully sampled; None is all of it.
+    patch_cols: columns are cut or padded in the image domain before the mask, so that all batches have one shape;
+        None keeps W, as the paper does.
+    val_slices: slices that validate, at most, spread over the volumes.
+    """
+
+    sources: tuple[SourceConfig, ...]
+    patch_rows: int | None = 96
+    patch_cols: int | None = None
+    val_fraction: float = 0.1
+    val_subjects: tuple[str, ...] = ()
+    val_slices: int = 24
+    cache_mb: int = 1024
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            raise ConfigError("data.sources is empty: want at least one [[data.sources]] with a path or a phantom")
+        if not 0 <= self.val_fraction < 1:
+            raise ConfigError(f"data.val_fraction = {self.val_fraction}: want a share of at least 0 and below 1")
+        for name in ("patch_rows", "patch_cols"):
+            value = getattr(self, name)
+            if value is not None and value < 16:
+                raise ConfigError(f"data.{name} = {value}: want at least 16")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a slice becomes an element: everything besides the data itself.
+
+    Q, virtual: the coils the model takes.
+    """
+
+    Q: int = 1
+    virtual: bool = False
+    mask: MaskSpec = field(default_factory=MaskSpec)
+    scaling: Scaling = field(default_factory=Scaling)
+    augment: Augment = field(default_factory=Augment)
+    simulation: Simulation = field(default_factory=Simulation)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Elements of one shape: z complex (B, Q, H, W), mask bool (B, 1, 1, W), Y real (B, H, W)."""
+
+    z: Tensor
+    mask: Tensor
+    Y: Tensor
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Slices of one volume, scaled: z (slices, Q, H, W), mask (W,), Y (slices, H, W)."""
+
+    name: str
+    z: Tensor
+    mask: Tensor
+    Y: Tensor
+
+
+def generator(*key: object) -> torch.Generator:
+    """A generator that is a function of the key."""
+    digest = hashlib.sha256("/".join(map(str, key)).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8]) >> 1)
+
+
+class Dataset:
+    """Elements by (step, index), and the validation volumes."""
+
+    def __init__(self, config: DataConfig, recipe: Recipe, *, seed: int) -> None:
+        self.config, self.recipe, self.seed = config, recipe, seed
+        self.catalog = find(config.sources, val_fraction=config.val_fraction, val_subjects=config.val_subjects)
+        self._reader = SliceReader(single=recipe.Q == 1, cache_bytes=config.cache_mb * 2**20)
+        _check_coils(self.catalog, recipe)
+        self._lists = _slice_lists(self.catalog.train, len(config.sources))
+        weights = torch.tensor([s.weight if n else 0.0 for s, n in zip(config.sources, self._lists, strict=True)])
+        if not weights.sum() > 0:
+            raise DataError("no training slice is left: give more subjects, or a smaller data.val_fraction")
+        self._shares = weights.double().cumsum(0) / weights.sum()
+
+    def element(self, step: int, index: int) -> Batch:
+        """Element `index` of step `step`, as a batch of one."""
+        rng = generator(self.seed, "train", step, index)
+        source = int(torch.searchsorted(self._shares, torch.rand(1, generator=rng, dtype=torch.float64), right=True))
+        slices = self._lists[min(source, len(self._lists) - 1)]
+        volume, number = slices[int(torch.randint(len(slices), (1,), generator=rng))]
+        y = self._slice(volume, number, self.recipe.augment, self.config.patch_cols, rng)
+        return make_element(y, self.recipe, patch_rows=self.config.patch_rows, rng=rng)
+
+    def batches(self, step: int, indices: Sequence[int]) -> list[Batch]:
+        """The elements of a step, those of one shape together."""
+        groups: dict[tuple[int, ...], list[Batch]] = {}
+        for index in indices:
+            element = self.element(step, index)
+            groups.setdefault(tuple(element.z.shape), []).append(element)
+        return [
+            Batch(torch.cat([e.z for e in g]), torch.cat([e.mask for e in g]), torch.cat([e.Y for e in g]))
+            for g in groups.values()
+        ]
+
+    def validation(self) -> Iterator[Validation]:
+        """The validation volumes, whole slices, with the same masks, coils and noise every time."""
+        for volume, numbers in _spread(self.catalog.val, self.config.val_slices):
+            rng = generator(self.seed, "val", volume.name)
+            slices = [self._slice(volume, n, Augment(), None, rng) for n in numbers]
+            yield make_validation(volume.name, slices, self.recipe, rng=rng)
+
+    def _slice(self, volume: Volume, number: int, augment: Augment, cols: int | None, rng: torch.Generator) -> Tensor:
+        """Fully sampled coil images y, complex (Q', H, W): measured, or simulated from magnitude."""
+        if volume.coils:
+            y = turn_and_flip(self._reader.coil_images(volume, number), augment, rng)
+            return cut(y, -1, *window(y.shape[-1], cols, rng))
+        X = vary(turn_and_flip(self._reader.magnitude(volume, number), augment, rng), augment, rng)
+        X = cut(X, -1, *window(X.shape[-1], cols, rng))
+        scanner = Scanner(
+            coils=_n_coils(self.recipe, rng),
+            snr_db=uniform(*self.recipe.simulation.snr_db, rng),
+            phase=self.recipe.simulation.phase,
+        )
+        return ifft2c(acquire(X[None], scanner, rng=rng))[0]
+
+
+def make_element(y: Tensor, recipe: Recipe, *, patch_rows: int | None, rng: torch.Generator) -> Batch:
+    """z = M F y / c and Y = RSS(y) / c on a window of rows; c is the scale of the slice's zero-filled image."""
+    mask = recipe.mask.draw(y.shape[-1], rng)
+    z = mask * fft2c(y)
+    matrix = compression_matrix(z) if recipe.virtual else None
+    factor = recipe.scaling.factor(z) / (1 - recipe.augment.jitter * float(torch.rand(1, generator=rng)))
+    part = cut(y, -2, *window(y.shape[-2], patch_rows, rng)) / factor
+    z = mask * fft2c(part)
+    if matrix is not None:
+        z = compress_coils(z, recipe.Q, matrix)
+    return Batch(z[None], mask[None, None, None], rss(part)[None])
+
+
+def make_validation(name: str, slices: Sequence[Tensor], recipe: Recipe, *, rng: torch.Generator) -> Validation:
+    """One mask, one scale and one compression for the volume, as in a reconstruction."""
+    y = torch.stack(list(slices))
+    mask = recipe.mask.draw(y.shape[-1], rng)
+    z = mask * fft2c(y)
+    if recipe.virtual:
+        z = compress_coils(z, recipe.Q)
+    factor = recipe.scaling.factor(z)
+    return Validation(name, z / factor, mask, rss(y) / factor)
+
+
+def _n_coils(recipe: Recipe, rng: torch.Generator) -> int:
+    low, high = recipe.simulation.coils
+    drawn = low + int(torch.randint(max(1, high - low + 1), (1,), generator=rng))
+    return drawn if recipe.virtual else recipe.Q
+
+
+def _slice_lists(volumes: Sequence[Volume], n_sources: int) -> list[list[tuple[Volume, int]]]:
+    lists: list[list[tuple[Volume, int]]] = [[] for _ in range(n_sources)]
+    for volume in volumes:
+        lists[volume.source].extend((volume, n) for n in range(volume.slices))
+    return lists
+
+
+def _spread(volumes: Sequence[Volume], n_slices: int) -> Iterator[tuple[Volume, list[int]]]:
+    """At most n_slices in all, the same number from every volume, evenly through its middle."""
+    chosen = volumes[:: -(-len(volumes) // n_slices)] if volumes and n_slices else ()
+    for volume in chosen:
+        n = min(volume.slices, max(1, n_slices // len(chosen)))
+        yield replace(volume), [(2 * i + 1) * volume.slices // (2 * n) for i in range(n)]
+
+
+def _check_coils(catalog: Catalog, recipe: Recipe) -> None:
+    """Raw coils must number the model's Q; one coil is emulated from several."""
+    for volume in (*catalog.train, *catalog.val):
+        if recipe.Q > 1 and not recipe.virtual and volume.coils not in (0, recipe.Q):
+            raise DataError(
+                f"{volume.name} has {volume.coils} coils and the model takes {recipe.Q} raw ones: "
+                'set coils.mode = "virtual", or model.Q to the number of coils'
+            )

@@ -1,0 +1,93 @@
+"""From a volume of the catalogue to one slice in the image domain: measured coil images, or a magnitude image."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bayesmri.data.cache import Array, ArrayCache
+from bayesmri.data.catalog import Volume
+from bayesmri.data.formats import read
+from bayesmri.data.kspace import KSpace, check_finite
+from bayesmri.data.phantom import PhantomSpec, phantom
+from bayesmri.data.safe_h5 import dataset, open_h5
+from bayesmri.errors import DataError
+from bayesmri.physics.coils import emulate_single_coil
+from bayesmri.physics.fourier import ifft2c
+
+WHOLE = 64 * 2**20  # bytes; smaller volumes are decoded at once, larger ones slice by slice
+LEVELS = 65535  # magnitude is kept as uint16: half the memory, finer than any scanner's 12 bits
+
+
+class SliceReader:
+    """Slices of volumes through a bounded cache.
+
+    single: files of several coils give their emulated single coil.
+    """
+
+    def __init__(self, *, single: bool, cache_bytes: int) -> None:
+        self.single = single
+        self.cache = ArrayCache(cache_bytes)
+
+    def coil_images(self, volume: Volume, index: int) -> Tensor:
+        """y of one slice of a measured volume, complex64 (Q, H, W)."""
+        return torch.from_numpy(self._slice(volume, index))
+
+    def magnitude(self, volume: Volume, index: int) -> Tensor:
+        """X of one slice of a magnitude volume, float32 (H, W), the volume's (or, of large files, the slice's) maximum at 1."""
+        return torch.from_numpy(self._slice(volume, index).astype(np.float32) / LEVELS)
+
+    def _slice(self, volume: Volume, index: int) -> Array:
+        if volume.nbytes > WHOLE and volume.layout:
+            return self.cache.get((volume.source, volume.name, index), lambda: self._decode(volume, index)[0])
+        key = (volume.source, str(volume.path or volume.name))
+        return np.asarray(self.cache.get(key, lambda: self._decode(volume, None))[index])
+
+    def _decode(self, volume: Volume, index: int | None) -> Array:
+        if volume.path is None:
+            return _levels(draw_phantom(volume).numpy())
+        if index is not None:
+            raw = _read_slice(volume.path, volume.layout, index)
+            return self._images(raw) if volume.coils else _levels(raw.astype(np.float32))
+        data = read(volume.path)
+        return self._images(data.z) if isinstance(data, KSpace) else _levels(data.magnitude)
+
+    def _images(self, z: NDArray[np.complex64]) -> Array:
+        """k-space (slices, Q, H, W) → coil images, slice by slice to bound the memory."""
+        y = torch.stack([ifft2c(torch.from_numpy(part)) for part in z])
+        if self.single and y.shape[1] > 1:
+            y = emulate_single_coil(y)
+        return np.asarray(y.numpy())
+
+
+def draw_phantom(volume: Volume) -> Tensor:
+    """The phantom that a volume's name stands for: the name is its seed."""
+    anatomy = "knee" if volume.name.startswith("knee") else "head"
+    seed = int.from_bytes(hashlib.sha256(volume.name.encode()).digest()[:4])
+    spec = PhantomSpec(anatomy=anatomy, shape=volume.shape)  # type: ignore[arg-type]
+    contrast = "PD-FS" if seed % 2 and anatomy == "knee" else "PD"
+    return phantom(replace(spec, contrast=contrast), rng=torch.Generator().manual_seed(seed))
+
+
+def _read_slice(path: Path, layout: str, index: int) -> Array:
+    """One slice of an HDF5 file as (1, [Q,] H, W)."""
+    with open_h5(path) as file:
+        data = dataset(file, layout)
+        if data.dtype.kind not in ("c" if layout == "kspace" else "uif"):
+            raise DataError(f"`{layout}` in {path.name} has dtype {data.dtype}: want complex k-space or a real image")
+        part = np.asarray(data[index : index + 1])
+    check_finite(f"`{layout}` in {path.name}", part)
+    if layout == "image":
+        return part
+    part = part.astype(np.complex64)
+    return part if part.ndim == 4 else part[:, None]
+
+
+def _levels(magnitude: NDArray[np.float32]) -> Array:
+    """Non-negative values → uint16 with the maximum at LEVELS."""
+    peak = max(float(magnitude.max()), 1e-30)
+    return np.rint(np.clip(magnitude, 0, None) * (LEVELS / peak)).astype(np.uint16)

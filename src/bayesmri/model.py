@@ -1,0 +1,91 @@
+"""A trained model as one value: regularizer, T, S, input scaling and coil convention, with the card that describes it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from bayesmri.errors import ConfigError, ModelError
+from bayesmri.physics.coils import compress_coils
+from bayesmri.physics.scaling import Scaling
+from bayesmri.regularizers.base import ParametricRegularizer, Regularizer
+from bayesmri.regularizers.foe import FoE, FoEConfig
+from bayesmri.regularizers.tdv import TDV, TDVConfig
+from bayesmri.solver import unroll
+
+RegularizerConfig = TDVConfig | FoEConfig
+KINDS: dict[str, type[TDVConfig] | type[FoEConfig]] = {"tdv": TDVConfig, "foe": FoEConfig}
+
+CoilMode = Literal["raw", "virtual"]
+Callback = Callable[[int, Tensor], None]
+
+
+@dataclass(frozen=True)
+class Coils:
+    """What the model takes as its Q coils.
+
+    mode: raw, the scanner's own Q coils in their order; virtual, the Q coils of largest energy of any array (SVD).
+    """
+
+    mode: CoilMode = "raw"
+    Q: int = 1
+
+    def __post_init__(self) -> None:
+        if self.Q < 1:
+            raise ConfigError(f"a model of Q = {self.Q} coils: want at least 1")
+
+    def prepare(self, z: Tensor) -> Tensor:
+        """k-space of one volume as the model takes it: (..., Q', H, W) → (..., Q, H, W)."""
+        if self.mode == "virtual":
+            return compress_coils(z, self.Q)
+        if z.shape[-3] != self.Q:
+            raise ModelError(
+                f"data of {z.shape[-3]} coils came to a model of {self.Q} raw coils: take a model of virtual coils"
+                + (", or combine the coils to one" if self.Q == 1 else f", or data of {self.Q} coils")
+            )
+        return z
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """x_S(z, T, θ) with everything around it.
+
+    acceleration: the R it was trained for, None where it was trained for several.
+    card: facts for people: data, steps, metrics, provenance.
+    """
+
+    regularizer: ParametricRegularizer
+    T: float
+    S: int
+    coils: Coils = field(default_factory=Coils)
+    scaling: Scaling = field(default_factory=Scaling)
+    acceleration: float | None = None
+    card: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_parameters(self) -> int:
+        """Weights and T."""
+        return sum(w.numel() for w in self.regularizer.weights().values()) + 1
+
+    @torch.no_grad()
+    def reconstruct(
+        self, z: Tensor, mask: Tensor, *, reg: Regularizer | None = None, callback: Callback | None = None
+    ) -> Tensor:
+        """x_S of one volume, complex (slices, Q, H, W) in the units of z, slice by slice.
+
+        z: zero-filled k-space (slices, Q', H, W) of the whole volume, from which scale and virtual coils are taken.
+        reg: another bound regularizer of the same kind (a posterior draw, a compiled one).
+        callback: called with (s, x_s) in the model's scale.
+        """
+        z = self.coils.prepare(z)
+        factor = self.scaling.factor(z)
+        bound = self.regularizer if reg is None else reg
+        slices = [unroll(part[None] / factor, mask, bound, T=self.T, S=self.S, callback=callback)[0] for part in z]
+        return factor * torch.stack(slices)
+
+
+def build_regularizer(config: RegularizerConfig, rng: torch.Generator) -> ParametricRegularizer:
+    """The module that a configuration describes, with its start values drawn from `rng`."""
+    return TDV(config, rng) if isinstance(config, TDVConfig) else FoE(config, rng)

@@ -1,0 +1,33 @@
+"""The scale of the input: one positive number per volume, taken from the zero-filled image and never from the truth."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bayesmri.complexes import rss
+from bayesmri.errors import ConfigError
+from bayesmri.physics.fourier import ifft2c
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """z is divided by a quantile of the zero-filled root-sum-of-squares image and multiplied back at the end.
+
+    quantile: 1 is the maximum; a little less is deaf to a few hot pixels.
+    """
+
+    quantile: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.5 <= self.quantile <= 1:
+            raise ConfigError(f"scaling quantile {self.quantile:g}: want a share between 0.5 and 1 (1 is the maximum)")
+
+    def factor(self, z: Tensor) -> float:
+        """Of one volume of zero-filled k-space, complex (..., Q, H, W): a positive number; 1 for an empty one."""
+        X = rss(ifft2c(z)).flatten()
+        if self.quantile == 1:
+            value = float(X.max())
+        else:
+            value = float(X.kthvalue(max(1, round(self.quantile * X.numel()))).values)
+        return value if value > torch.finfo(X.dtype).tiny else 1.0

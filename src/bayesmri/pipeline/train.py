@@ -1,0 +1,169 @@
+"""Training from a configuration file into a run folder: config.toml, metrics.jsonl, samples/, checkpoints/."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayesmri.config import as_dict, dump_toml, override, parse, read_toml
+from bayesmri.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bayesmri.checkpoint import Checkpoint
+    from bayesmri.model import Model
+    from bayesmri.training.distributed import World
+    from bayesmri.training.loop import Hooks, Report
+    from bayesmri.training.settings import TrainConfig
+    from bayesmri.training.state import State
+    from bayesmri.training.validation import Scores
+
+Say = Callable[[str, dict[str, Any]], None]
+
+
+def read_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
+    """A training configuration with `--section.key value` applied; unknown keys are refused."""
+    from bayesmri.training.settings import TrainConfig
+
+    return parse(TrainConfig, override(read_toml(path), overrides))
+
+
+def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> dict[str, Any]:
+    """Train into the folder `out`; returns where the run ended.
+
+    resume: go on from the last whole checkpoint. say: called with an event's name and its values (log, val, note).
+    """
+    import torch
+
+    from bayesmri.data.dataset import Dataset
+    from bayesmri.training.acceleration import accelerator
+    from bayesmri.training.distributed import join, leave
+    from bayesmri.training.loop import run
+
+    if config.train.threads:
+        torch.set_num_threads(config.train.threads)
+    world = join()
+    try:
+        state, before = _begin(config, out, resume=resume, say=say if world.writes else _silent)
+        dataset = Dataset(config.data, config.recipe(), seed=config.seed)
+        if world.writes:
+            for note in dataset.catalog.notes:
+                say("note", {"text": note})
+        volumes = list(dataset.validation()) if world.writes else []
+        hooks = _hooks(config, out, state, dataset, say) if world.writes else None
+        accelerate = accelerator(config, state, say=lambda text: say("note", {"text": text}))
+        ended = run(config, state, dataset, volumes, hooks, accelerate=accelerate, world=world)
+    finally:
+        leave()
+    return {"ended": ended, "step": state.step, "T": float(state.T), "resumed_from": before, "run": str(out)}
+
+
+def _silent(event: str, values: dict[str, Any]) -> None:
+    """Only the first process speaks."""
+
+
+def _begin(config: TrainConfig, out: Path, *, resume: bool, say: Say) -> tuple[State, int]:
+    """The state to go on from, and its step."""
+    from bayesmri.checkpoint import checkpoints, latest, load_checkpoint, load_model
+    from bayesmri.training import state as states
+
+    if not resume:
+        if checkpoints(out):
+            raise ConfigError(f"{out} already holds a run: add --resume to go on with it, or give another --out folder")
+        return states.start(config, _origin(config, load_model)), 0
+    path = latest(out)
+    if path is None:
+        say("note", {"text": f"{out} holds no checkpoint yet: training starts from the beginning"})
+        return states.start(config, _origin(config, load_model)), 0
+    checkpoint = load_checkpoint(path)
+    _compare(config, checkpoint, say)
+    state = states.resume(config, checkpoint)
+    say("note", {"text": f"resuming from step {state.step}"})
+    return state, state.step
+
+
+def _origin(config: TrainConfig, load: Callable[[Path], Model]) -> Model | None:
+    return None if config.train.init_from is None else load(Path(config.train.init_from))
+
+
+def _compare(config: TrainConfig, checkpoint: Checkpoint, say: Say) -> None:
+    """What differs from the saved run is said, not forbidden: it is the user's experiment."""
+    import torch
+
+    saved, now = checkpoint.facts["config"], as_dict(config)
+    changed = [f"{s}.{k}" for s in now if isinstance(now[s], dict) for k in now[s] if saved.get(s, {}).get(k) != now[s][k]]
+    if changed:
+        say("note", {"text": f"the configuration differs from the saved run in {', '.join(changed)}"})
+    if checkpoint.facts["threads"] != torch.get_num_threads():
+        say(
+            "note",
+            {
+                "text": f"{torch.get_num_threads()} threads now, {checkpoint.facts['threads']} before: "
+                "results will agree to rounding, not in bits"
+            },
+        )
+
+
+def _hooks(config: TrainConfig, out: Path, state: State, dataset: Any, say: Say) -> Hooks:
+    """Journal, pictures and checkpoints of the writing process."""
+    from dataclasses import asdict
+
+    import torch
+
+    from bayesmri.atomic import atomic_path
+    from bayesmri.checkpoint import FOLDER, prune, save_checkpoint
+    from bayesmri.provenance import provenance
+    from bayesmri.training.journal import Journal
+    from bayesmri.training.loop import Hooks
+    from bayesmri.training.state import snapshot
+
+    with atomic_path(out / "config.toml") as temporary:
+        temporary.write_text(dump_toml(config), encoding="utf-8")
+    journal = Journal(out / "metrics.jsonl", until=state.step)
+    facts = {"config": as_dict(config), "threads": torch.get_num_threads()}
+    record = provenance(command="train", config=as_dict(config), seed=config.seed, inputs=[], threads=torch.get_num_threads())
+    card = {"name": config.name, "data": data_facts(dataset), "provenance": record}
+
+    def log(report: Report) -> None:
+        values = {k: v for k, v in asdict(report).items() if k != "step"}
+        journal.write("train", report.step, values)
+        say("log", {"step": report.step, "iterations": config.train.iterations, **values})
+
+    def validated(step: int, scores: Scores) -> None:
+        journal.write("val", step, scores.plain())
+        say("val", {"step": step, **scores.plain()})
+
+    def sample(step: int, scores: Scores) -> None:
+        _picture(out / "samples" / f"step-{step:08d}.png", scores)
+
+    def save(state: State, scores: Scores | None) -> None:
+        metrics = None if scores is None else scores.plain()
+        save_checkpoint(out / FOLDER, snapshot(config, state, metrics=metrics, facts=facts, card=card))
+        prune(out, keep=config.train.keep)
+
+    return Hooks(log=log, validated=validated, sample=sample, save=save)
+
+
+def _picture(path: Path, scores: Scores) -> None:
+    """zero-filled | reconstruction | truth | error x 4 in one row."""
+    import numpy as np
+
+    from bayesmri.export.png import write_png
+
+    X0, X, Y = (image.numpy() for image in scores.pictures)
+    write_png(path, np.concatenate((X0, X, Y, 4 * np.abs(X - Y)), axis=1), vmax=float(Y.max()))
+
+
+def data_facts(dataset: Any) -> dict[str, Any]:
+    """What was found, in numbers."""
+    catalog = dataset.catalog
+    sides = {"train": catalog.train, "validation": catalog.val}
+    return {
+        side: {
+            "volumes": len(volumes),
+            "subjects": len({v.subject for v in volumes}),
+            "slices": sum(v.slices for v in volumes),
+            "sources": sorted({v.name for v in volumes if v.path is not None}),
+        }
+        for side, volumes in sides.items()
+    } | {"left_out": list(catalog.notes)}

@@ -1,0 +1,37 @@
+"""metrics.jsonl: one JSON object per line, appended; on resume, lines after the checkpoint are dropped."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bayesmri.atomic import atomic_path
+
+
+class Journal:
+    """Appends whole lines; a line torn by a crash is dropped on resume."""
+
+    def __init__(self, path: Path, *, until: int) -> None:
+        """until: the step of the checkpoint that the run goes on from; 0 starts anew."""
+        self.path = path
+        kept = [line for line in _lines(path) if line["step"] <= until]
+        with atomic_path(path) as temporary:
+            temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+
+    def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    lines = []
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(line, dict) and isinstance(line.get("step"), int):
+            lines.append(line)
+    return lines

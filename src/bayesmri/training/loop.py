@@ -1,0 +1,225 @@
+"""The loop: batches → gradients → update, with validation, checkpoints and reports at their times."""
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bayesmri.complexes import rss
+from bayesmri.data.dataset import Batch, Dataset, Validation
+from bayesmri.errors import ModelError
+from bayesmri.regularizers.base import Bound
+from bayesmri.solver import unroll
+from bayesmri.training.distributed import World
+from bayesmri.training.loss import loss
+from bayesmri.training.prefetch import Prefetch
+from bayesmri.training.schedule import rate, unrolled_steps
+from bayesmri.training.settings import TrainConfig
+from bayesmri.training.state import State, update
+from bayesmri.training.validation import Scores, validate
+
+Accelerate = Callable[[Bound], Bound]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the loop says about itself every `log_every` steps."""
+
+    step: int
+    S: int
+    T: float
+    lr: float
+    loss: float
+    seconds_per_step: float
+    elapsed: float
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Who listens; only the writing process calls them. save gets the last scores and whether the run ends here."""
+
+    log: Callable[[Report], None]
+    validated: Callable[[int, Scores], None]
+    sample: Callable[[int, Scores], None]
+    save: Callable[[State, Scores | None], None]
+
+
+@dataclass
+class Clock:
+    """Wall time of this session on top of the state's."""
+
+    before: float
+    begun: float = field(default_factory=time.monotonic)
+
+    def elapsed(self) -> float:
+        return self.before + time.monotonic() - self.begun
+
+
+def gradients(
+    config: TrainConfig, state: State, batches: Sequence[Batch], *, accelerate: Accelerate, world: World, extra: Tensor
+) -> tuple[float, dict[str, Tensor], Tensor]:
+    """The mean of J over the global batch, its gradient in θ and T, and `extra` summed over the processes."""
+    theta, S = state.reg.weights(), unrolled_steps(config.unroll, state.step)
+    params = [*theta.values(), state.T]
+    total, grads = torch.zeros(()), [torch.zeros_like(p) for p in params]
+    for batch in batches:
+        x = unroll(
+            batch.z, batch.mask, accelerate(state.reg.bind(theta)), T=state.T, S=S, checkpoint=config.train.recompute
+        )
+        J = loss(rss(x), batch.Y, config.loss).sum() / config.train.batch
+        torch._foreach_add_(grads, torch.autograd.grad(J, params))
+        total = total + J.detach()
+    total, extra, *grads = world.sum([total, extra, *grads])
+    return float(total), dict(zip([*theta, "T"], grads, strict=True)), extra
+
+
+def run(
+    config: TrainConfig,
+    state: State,
+    dataset: Dataset,
+    volumes: Sequence[Validation],
+    hooks: Hooks,
+    *,
+    accelerate: Accelerate,
+    world: World,
+) -> str:
+    """Trains to the end, the time limit or a signal; returns which: finished, time, signal."""
+    clock = Clock(state.elapsed)
+    window = _Window(state.step)
+    indices = world.share(config.train.batch)
+    ended = "finished"
+    with (
+        _signals() as asked,
+        Prefetch(dataset, indices, first=state.step, last=config.train.iterations) as ahead,
+    ):
+        for batches in ahead:
+            # the first process's clock and every process's signals decide for all
+            flags = _flags(config, clock, asked, world)
+            J, grads, flags = gradients(config, state, batches, accelerate=accelerate, world=world, extra=flags)
+            _check_finite(J, grads, state.step)
+            progress = max(state.step / config.train.iterations, float(flags[2]))
+            update(config, state, grads, progress=progress)
+            state.elapsed = clock.elapsed()
+            window.add(J)
+            ended = "signal" if flags[0] > 0 else "time" if flags[1] > 0 else "finished"
+            last = ended != "finished" or state.step == config.train.iterations
+            if world.writes:
+                _after(config, state, volumes, hooks, window, last=last, progress=progress)
+            if last:
+                break
+    return ended
+
+
+def _after(
+    config: TrainConfig,
+    state: State,
+    volumes: Sequence[Validation],
+    hooks: Hooks,
+    window: "_Window",
+    *,
+    last: bool,
+    progress: float,
+) -> None:
+    """What is due after an update: log, validation, pictures, checkpoint."""
+    every = config.train
+    if last or state.step % every.log_every == 0:
+        hooks.log(window.report(config, state, progress))
+    scores = None
+    save = last or state.step % every.checkpoint_every == 0
+    # a checkpoint at the end is judged too; one by signal must be quick, the next session will judge its successor
+    if state.step % every.val_every == 0 or (last and state.step == every.iterations):
+        S = unrolled_steps(config.unroll, state.step - 1)
+        scores = validate(volumes, state.reg.bind(state.theta()), T=float(state.T), S=S)
+        if scores is not None:
+            hooks.validated(state.step, scores)
+            if state.step % every.sample_every == 0 or last:
+                hooks.sample(state.step, scores)
+        window.restart(state.step)
+    if save:
+        hooks.save(state, scores)
+        window.restart(state.step)
+
+
+@dataclass
+class _Window:
+    """Losses and time since the last report; validation and saving do not count."""
+
+    first: int
+    losses: list[float] = field(default_factory=list)
+    begun: float = field(default_factory=time.monotonic)
+    spent: float = 0.0
+    counted: int = 0
+
+    def add(self, J: float) -> None:
+        self.losses.append(J)
+        self.counted += 1
+
+    def restart(self, step: int) -> None:
+        self.first, self.begun, self.counted = step, time.monotonic(), 0
+
+    def report(self, config: TrainConfig, state: State, progress: float) -> Report:
+        pace = (time.monotonic() - self.begun) / max(1, self.counted)
+        left = (config.train.iterations - state.step) * pace
+        if config.train.max_minutes is not None:
+            left = min(left, 60 * config.train.max_minutes - state.elapsed)
+        mean = sum(self.losses) / len(self.losses)
+        self.losses.clear()
+        self.restart(state.step)
+        return Report(
+            step=state.step,
+            S=unrolled_steps(config.unroll, state.step - 1),
+            T=float(state.T),
+            lr=config.optimizer.lr * rate(config.optimizer, state.step - 1, progress=progress),
+            loss=mean,
+            seconds_per_step=pace,
+            elapsed=state.elapsed,
+            seconds_left=max(0.0, left),
+        )
+
+
+def _flags(config: TrainConfig, clock: Clock, asked: threading.Event, world: World) -> Tensor:
+    """(signals, time is up, share of the clock), the last two from the first process only."""
+    minutes = config.train.max_minutes
+    share = clock.elapsed() / (60 * minutes) if minutes is not None and world.writes else 0.0
+    followed = share if config.train.clock else 0.0
+    return torch.tensor([float(asked.is_set()), float(share >= 1), followed])
+
+
+def _check_finite(J: float, grads: dict[str, Tensor], step: int) -> None:
+    if math.isfinite(J) and all(bool(g.isfinite().all()) for g in grads.values()):
+        return
+    raise ModelError(
+        f"the loss became {J} at step {step + 1}: training diverged; the last checkpoint is good, "
+        "resume it with a lower optimizer.lr or lr_T, or with optimizer.clip"
+    )
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set; a second signal acts as usual."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+
+    def ask(number: int, frame: Any) -> None:
+        asked.set()
+        signal.signal(number, before[number])
+
+    for number in numbers:
+        signal.signal(number, ask)
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,85 @@
+"""The whole of a training run as one typed value; the defaults are the paper's single-coil R=4."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bayesmri.data.augment import Augment
+from bayesmri.data.dataset import DataConfig, Recipe, Simulation
+from bayesmri.errors import ConfigError
+from bayesmri.model import KINDS, CoilMode, Coils, RegularizerConfig
+from bayesmri.physics.mask import MaskSpec
+from bayesmri.physics.scaling import Scaling
+from bayesmri.regularizers.tdv import TDVConfig
+from bayesmri.training.loss import LossConfig
+from bayesmri.training.schedule import OptimizerConfig, UnrollConfig
+
+
+@dataclass(frozen=True)
+class CoilSettings:
+    """mode: the model's Q coils are the scanner's own (raw) or the Q virtual ones of largest energy (virtual)."""
+
+    mode: CoilMode = "raw"
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """How long, how often, and on how much of the machine.
+
+    iterations: updates. batch: elements per update, over all processes.
+    max_minutes: wall clock after which the run ends with a checkpoint; None is no limit.
+    clock: a cosine schedule follows max_minutes where that comes before `iterations`; such runs repeat in spirit, not in bits.
+    init_from: run or model whose weights and T are the start (R=8 continues from R=4).
+    recompute: keep only the states x_s and compute the rest again on the way back: memory flat in S, a third slower.
+    compile: of ∇R: auto, where the run is long enough to pay for it.
+    threads: 0 leaves the number to torch. keep: checkpoints besides the best.
+    """
+
+    iterations: int = 120_000
+    batch: int = 8
+    max_minutes: float | None = None
+    clock: bool = False
+    init_from: str | None = None
+    recompute: bool = True
+    compile: Literal["auto", "on", "off"] = "auto"
+    threads: int = 0
+    log_every: int = 50
+    val_every: int = 1000
+    sample_every: int = 5000
+    checkpoint_every: int = 1000
+    keep: int = 3
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "batch", "log_every", "val_every", "sample_every", "checkpoint_every", "keep"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"train.{name} = {getattr(self, name)}: want at least 1")
+        if self.threads < 0 or (self.max_minutes is not None and self.max_minutes <= 0):
+            raise ConfigError("train: want threads of at least 0 and max_minutes above 0")
+        if self.clock and self.max_minutes is None:
+            raise ConfigError("train.clock needs train.max_minutes: the clock must know when the run ends")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run."""
+
+    data: DataConfig
+    name: str = "model"
+    seed: int = 1
+    model: RegularizerConfig = field(default_factory=TDVConfig, metadata={"kinds": KINDS})
+    coils: CoilSettings = field(default_factory=CoilSettings)
+    scaling: Scaling = field(default_factory=Scaling)
+    mask: MaskSpec = field(default_factory=MaskSpec)
+    augment: Augment = field(default_factory=Augment)
+    simulation: Simulation = field(default_factory=Simulation)
+    unroll: UnrollConfig = field(default_factory=UnrollConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    train: RunConfig = field(default_factory=RunConfig)
+
+    def recipe(self) -> Recipe:
+        """How slices become elements for this model."""
+        virtual = self.coils.mode == "virtual"
+        return Recipe(self.model.Q, virtual, self.mask, self.scaling, self.augment, self.simulation)
+
+    def coil_convention(self) -> Coils:
+        return Coils(self.coils.mode, self.model.Q)

@@ -1,0 +1,49 @@
+"""How good the model is now: PSNR and SSIM of held-out volumes against zero filling, as fastMRI measures them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from bayesmri.complexes import rss
+from bayesmri.data.dataset import Validation
+from bayesmri.metrics import volume_metrics
+from bayesmri.physics.fourier import ifft2c
+from bayesmri.regularizers.base import Regularizer
+from bayesmri.solver import unroll
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Means over volumes; pictures: (zero-filled, reconstruction, truth) of the first volume's middle slice."""
+
+    psnr: float
+    ssim: float
+    nmse: float
+    psnr_zero_filled: float
+    ssim_zero_filled: float
+    pictures: tuple[Tensor, Tensor, Tensor] = field(repr=False)
+
+    def plain(self) -> dict[str, float]:
+        names = ("psnr", "ssim", "nmse", "psnr_zero_filled", "ssim_zero_filled")
+        return {name: float(getattr(self, name)) for name in names}
+
+
+@torch.no_grad()
+def validate(volumes: Sequence[Validation], reg: Regularizer, *, T: float, S: int) -> Scores | None:
+    """None without volumes."""
+    if not volumes:
+        return None
+    rows, pictures = [], []
+    for v in volumes:
+        X0 = rss(ifft2c(v.z))
+        X = torch.cat([rss(unroll(z[None], v.mask, reg, T=T, S=S)) for z in v.z])
+        if not X.isfinite().all():
+            X = torch.zeros_like(X)  # a diverged model scores as an empty image
+        a, b = volume_metrics(X, v.Y), volume_metrics(X0, v.Y)
+        rows.append((a.psnr, a.ssim, a.nmse, b.psnr, b.ssim))
+        middle = len(X) // 2
+        pictures.append((X0[middle], X[middle], v.Y[middle]))
+    means = torch.tensor(rows, dtype=torch.float64).mean(dim=0).tolist()
+    return Scores(*means, pictures=pictures[0])

@@ -10,7 +10,7 @@ Map = Callable[[Tensor], Tensor]
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.complex128) -> Tensor:
     """Standard normal numbers, always the same ones for the same arguments."""
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
 def assert_adjoint(A: Map, AH: Map, x: Tensor, z: Tensor) -> None:

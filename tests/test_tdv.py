@@ -214,7 +214,7 @@ def test_unknown_constraints_are_refused() -> None:
 @pytest.mark.parametrize("field", ["Q", "features", "macroblocks", "scales", "init_scale"])
 def test_impossible_networks_are_refused(field: str) -> None:
     with pytest.raises(ConfigError, match=f"{field} = 0"):
-        TDVConfig(**{field: 0})
+        small(**{field: 0})
 
 
 def test_memory_format_does_not_matter() -> None:

@@ -63,7 +63,7 @@ def _fold_edges(v: Tensor, dim: int) -> Tensor:
     n = v.shape[dim] - 2
     if n == 1:
         return v.sum(dim, keepdim=True)
-    first, inner, last = v.split((2, n - 2, 2), dim)
+    first, inner, last = v.narrow(dim, 0, 2), v.narrow(dim, 2, n - 2), v.narrow(dim, n, 2)
     return torch.cat((first.sum(dim, keepdim=True), inner, last.sum(dim, keepdim=True)), dim)
 
 

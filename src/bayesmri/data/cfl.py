@@ -25,8 +25,10 @@ def cfl_pair(path: Path) -> tuple[Path, Path] | None:
         base = base[:-4]
     header, data = Path(base + ".hdr"), Path(base + ".cfl")
     try:
+        if not header.is_file():  # a pipe would block
+            return None
         with header.open("rb") as file:
-            return (header, data) if header.is_file() and MARK in file.read(4096) else None
+            return (header, data) if MARK in file.read(4096) else None
     except (OSError, ValueError):
         return None
 
@@ -95,7 +97,9 @@ def _to_slices(array: NDArray[np.complex64]) -> tuple[NDArray[np.complex64], tup
     notes += [f"of the {array.shape[a]} entries along BART dimension {a} the first was taken" for a in others]
     keep = (READ, PHASE1, COIL, SLICE, AVG)
     part = array[tuple(slice(None) if a in keep else 0 for a in range(AXES))]
-    return to_complex64(part.mean(axis=4).transpose(3, 2, 0, 1)), tuple(notes)
+    with np.errstate(over="ignore", invalid="ignore"):  # Inf and NaN pass through to check_finite
+        mean = part.mean(axis=4)
+    return to_complex64(mean.transpose(3, 2, 0, 1)), tuple(notes)
 
 
 def _last_used(dims: tuple[int, ...]) -> int:

@@ -62,8 +62,10 @@ def quiet() -> Iterator[None]:
 
 def is_dicom(path: Path) -> bool:
     try:
+        if not path.is_file():  # a pipe would block
+            return False
         with path.open("rb") as stream:
-            return path.is_file() and stream.read(PREAMBLE + 4)[PREAMBLE:] == b"DICM"
+            return stream.read(PREAMBLE + 4)[PREAMBLE:] == b"DICM"
     except (OSError, ValueError):
         return False
 

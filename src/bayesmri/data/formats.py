@@ -9,7 +9,7 @@ from bayesmri.data.cfl import cfl_pair, read_cfl
 from bayesmri.data.dicom import read_dicom
 from bayesmri.data.dicom_frames import dicom_files, is_dicom
 from bayesmri.data.fastmri import read_fastmri
-from bayesmri.data.guard import one_line, regular_file
+from bayesmri.data.guard import is_folder, one_line, regular_file
 from bayesmri.data.images import read_images_h5
 from bayesmri.data.kspace import Images, KSpace
 from bayesmri.data.mrd import mrd_group, read_mrd
@@ -41,7 +41,7 @@ def sniff(path: Path | str) -> str:
     path = Path(path)
     if cfl_pair(path) is not None:
         return "cfl"
-    if path.is_dir():
+    if is_folder(path):
         return _sniff_folder(path)
     size = regular_file(path)
     if size == 0:

@@ -78,6 +78,13 @@ def regular_file(path: Path) -> int:
     raise FormatError(f"{one_line(path)} is {kind}: want a file")
 
 
+def is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name too long, or with a null byte
+        return False
+
+
 def one_line(text: object, *, limit: int = 300) -> str:
     """Printable characters only, on one line: strings from files may hold escapes that a terminal would obey."""
     flat = re.sub(r"\s+", " ", str(text)).strip()

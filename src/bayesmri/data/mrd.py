@@ -145,12 +145,13 @@ def _fill(group: Any, lines: Lines, placing: Placing, shape: Shape) -> tuple[NDA
     """Mean over all lines at the same place, and how many there were: z (slices, Q, H, W), counts (slices, W)."""
     z = np.zeros(shape, dtype=np.complex64)
     counts = np.zeros((shape[0], shape[3]), dtype=np.int64)
-    for which, data in samples(group, lines):
-        rows = _readouts(data, lines, placing, which)
-        for s, w, row in zip(placing.s[which], placing.w[which], rows, strict=True):
-            z[s, :, :, w] += row
-            counts[s, w] += 1
-    z /= np.maximum(counts, 1)[:, None, None, :].astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # Inf and NaN pass through to check_finite
+        for which, data in samples(group, lines):
+            rows = _readouts(data, lines, placing, which)
+            for s, w, row in zip(placing.s[which], placing.w[which], rows, strict=True):
+                z[s, :, :, w] += row
+                counts[s, w] += 1
+        z /= np.maximum(counts, 1)[:, None, None, :].astype(np.float32)
     return z, counts
 
 

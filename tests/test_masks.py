@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from bayesmri.errors import MaskError
-from bayesmri.physics.mask import MaskKind, MaskSpec, equispaced_mask, n_calibration_lines, random_mask, true_acceleration
+from bayesmri.physics.mask import (
+    MaskKind,
+    MaskSpec,
+    equispaced_mask,
+    n_calibration_lines,
+    random_mask,
+    true_acceleration,
+)
 
 KINDS: tuple[MaskKind, ...] = ("random", "equispaced")
 

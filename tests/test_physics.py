@@ -125,3 +125,10 @@ def test_root_sum_of_squares() -> None:
 def test_a_mask_of_the_wrong_axis_is_refused() -> None:
     with pytest.raises(ShapeError, match="transpose the phase axis"):
         Operator(torch.ones(8, dtype=torch.bool)).forward(draw((8, 9), torch.complex64, 0))
+
+
+def test_root_sum_of_squares_has_a_finite_gradient_at_zero() -> None:
+    x = torch.zeros(1, 2, 4, 4, dtype=torch.complex128, requires_grad=True)
+    rss(x).sum().backward()  # type: ignore[no-untyped-call]
+    assert x.grad is not None
+    assert torch.equal(x.grad, torch.zeros_like(x))

@@ -16,8 +16,17 @@ def to_complex(v: Tensor) -> Tensor:
 
 
 def rss(y: Tensor) -> Tensor:
-    """Y_i = (Σ_q |y_{i,q}|²)^{1/2}: complex (..., Q, H, W) → real (..., H, W)."""
-    return torch.linalg.vector_norm(y, dim=-3)
+    """Y_i = (Σ_q |y_{i,q}|²)^{1/2}: complex (..., Q, H, W) → real (..., H, W), with the gradient 0 where Y_i = 0.
+
+    torch.linalg.vector_norm along an outer axis is more than ten times slower.
+    """
+    power = (y.real.square() + y.imag.square()).sum(dim=-3)
+    return torch.where(power > 0, power, 1).sqrt() * (power > 0)
+
+
+def norm(x: Tensor) -> Tensor:
+    """‖x‖₂ over all entries."""
+    return torch.linalg.vector_norm(torch.view_as_real(x))
 
 
 def inner(a: Tensor, b: Tensor) -> Tensor:

@@ -58,4 +58,10 @@ def _line(event: str, v: dict[str, Any]) -> str:
 
 def _duration(seconds: float) -> str:
     minutes = round(seconds / 60)
-    return f"{seconds:.0f} s" if minutes < 2 else f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+    return (
+        f"{seconds:.0f} s"
+        if minutes < 2
+        else f"{minutes} min"
+        if minutes < 120
+        else f"{minutes // 60} h {minutes % 60} min"
+    )

@@ -7,13 +7,18 @@ from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError
 
 
-def compression_matrix(z: Tensor) -> Tensor:
-    """Uᴴ of the SVD z = U Σ Vᴴ with coils as rows: unitary (Q, Q), rows ordered by the energy they collect.
+def coil_gram(z: Tensor) -> Tensor:
+    """z zᴴ with coils as rows, complex (Q, Q); the Grams of a volume's slices add up to the volume's.
 
-    z: k-space of one volume, complex (..., Q, H, W).
+    z: k-space or coil images, complex (..., Q, H, W).
     """
     coils = z.movedim(-3, 0).flatten(1)
-    _, vectors = torch.linalg.eigh(coils @ coils.mH)
+    return coils @ coils.mH
+
+
+def compression_matrix(gram: Tensor) -> Tensor:
+    """Uᴴ of the SVD z = U Σ Vᴴ, from z zᴴ = U Σ² Uᴴ: unitary (Q, Q), rows ordered by the energy they collect."""
+    _, vectors = torch.linalg.eigh(gram)
     return vectors.flip(-1).mH
 
 
@@ -24,7 +29,7 @@ def compress_coils(z: Tensor, Q: int, matrix: Tensor | None = None) -> Tensor:
     """
     if Q < 1:
         raise ConfigError(f"{Q} virtual coils were asked for: want at least 1")
-    matrix = compression_matrix(z) if matrix is None else matrix
+    matrix = compression_matrix(coil_gram(z)) if matrix is None else matrix
     virtual = torch.einsum("vq,...qhw->...vhw", matrix[:Q], z)
     missing = Q - virtual.shape[-3]
     return torch.nn.functional.pad(virtual, (0, 0, 0, 0, 0, missing)) if missing > 0 else virtual
@@ -40,9 +45,9 @@ def emulated_weights(y: Tensor, *, iterations: int = 100) -> Tensor:
     """
     coils = y.movedim(-3, 0).flatten(1)
     Y = rss(y).flatten()
-    gram = coils.conj() @ coils.mT
+    gram = coil_gram(y).conj()
     ridge = 1e-6 * gram.diagonal().real.mean() * torch.eye(len(coils), device=y.device, dtype=y.dtype)
-    w = compression_matrix(y)[0]
+    w = compression_matrix(coil_gram(y))[0]
     for _ in range(iterations):
         combined = w @ coils
         phase = torch.where(combined == 0, 1, torch.sgn(combined))

@@ -37,9 +37,7 @@ class MaskSpec:
         """One mask, bool (W,)."""
         if self.kind == "random":
             return random_mask(W, self.acceleration, center_fraction=self.center_fraction, rng=rng)
-        return equispaced_mask(
-            W, self.acceleration, center_fraction=self.center_fraction, offset=self.offset, rng=rng
-        )
+        return equispaced_mask(W, self.acceleration, center_fraction=self.center_fraction, offset=self.offset, rng=rng)
 
 
 def random_mask(W: int, R: float, *, center_fraction: float | None = None, rng: torch.Generator) -> Tensor:

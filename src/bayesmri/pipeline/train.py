@@ -91,7 +91,9 @@ def _compare(config: TrainConfig, checkpoint: Checkpoint, say: Say) -> None:
     import torch
 
     saved, now = checkpoint.facts["config"], as_dict(config)
-    changed = [f"{s}.{k}" for s in now if isinstance(now[s], dict) for k in now[s] if saved.get(s, {}).get(k) != now[s][k]]
+    changed = [
+        f"{s}.{k}" for s in now if isinstance(now[s], dict) for k in now[s] if saved.get(s, {}).get(k) != now[s][k]
+    ]
     if changed:
         say("note", {"text": f"the configuration differs from the saved run in {', '.join(changed)}"})
     if checkpoint.facts["threads"] != torch.get_num_threads():
@@ -121,7 +123,9 @@ def _hooks(config: TrainConfig, out: Path, state: State, dataset: Any, say: Say)
         temporary.write_text(dump_toml(config), encoding="utf-8")
     journal = Journal(out / "metrics.jsonl", until=state.step)
     facts = {"config": as_dict(config), "threads": torch.get_num_threads()}
-    record = provenance(command="train", config=as_dict(config), seed=config.seed, inputs=[], threads=torch.get_num_threads())
+    record = provenance(
+        command="train", config=as_dict(config), seed=config.seed, inputs=[], threads=torch.get_num_threads()
+    )
     card = {"name": config.name, "data": data_facts(dataset), "provenance": record}
 
     def log(report: Report) -> None:

@@ -1,0 +1,53 @@
+# Two commands: `make demo` and `make test`. Both set up a local .venv by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+THREADS ?=
+
+.PHONY: demo test lint types unit oracles clean help
+
+help:
+	@echo "make demo   install into .venv, reconstruct a real head slice, write out/demo/"
+	@echo "make test   install the dev extra into .venv; lint, types and all tests"
+	@echo "make oracles  install BART and the ISMRMRD tools (Debian, needs root) for two more tests"
+
+demo: $(VENV)/.core
+	$(BIN)/bayesmri demo -o out/demo
+
+test: $(VENV)/.dev $(if $(CI),oracles)
+	@$(MAKE) --no-print-directory lint types unit
+
+lint:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types:
+	$(BIN)/mypy
+
+unit:
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $${PYTEST_WORKERS:-2}
+
+# third-party programs that tests compare with; without them those tests are skipped and say so
+oracles:
+	@command -v bart >/dev/null && command -v ismrmrd_generate_cartesian_shepp_logan >/dev/null \
+	  || { apt-get update -qq && apt-get install -y -qq bart ismrmrd-tools; } >/dev/null 2>&1 \
+	  || echo "BART and the ISMRMRD tools could not be installed: their tests will be skipped"
+
+$(VENV)/.made:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bayesmri needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.core: pyproject.toml | $(VENV)/.made
+	$(PIP) install -e .
+	@touch $@
+
+# fastMRI is a test oracle: without its dependencies, which would replace torch
+$(VENV)/.dev: pyproject.toml | $(VENV)/.made
+	$(PIP) install -e ".[dev]"
+	$(PIP) install --no-deps fastmri==0.3.0 || echo "fastMRI could not be installed: its tests will be skipped"
+	@touch $@ $(VENV)/.core
+
+clean:
+	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache

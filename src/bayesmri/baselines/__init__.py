@@ -1,0 +1,1 @@
+"""The methods our model is compared with, behind one interface: k-space and mask in, coil images out."""

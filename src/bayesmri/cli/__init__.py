@@ -1,0 +1,68 @@
+"""The command `bayesmri`: each verb parses, calls one function of the pipeline, and prints.
+
+Exit codes: 0 done, 1 failed, 2 misused (one line on stderr says what came, what was wanted, what to do).
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from cyclopts import App, CycloptsError
+
+from bayesmri.cli.demo import demo
+from bayesmri.cli.inspect import inspect
+from bayesmri.cli.recon import recon
+from bayesmri.cli.simulate import simulate
+from bayesmri.cli.undersample import undersample
+from bayesmri.errors import BayesMRIError
+
+DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+
+
+def build_app() -> App:
+    """All verbs, each with an example at the end of its help."""
+    app = App(
+        name="bayesmri",
+        help="Learned variational MRI reconstruction that says how sure it is of every pixel. For research use only.",
+        version=metadata.version("bayesmri"),
+        result_action="return_value",
+        help_format="plaintext",
+    )
+    app.command(inspect, help_epilogue="Example: bayesmri inspect scan.h5")
+    app.command(
+        simulate, help_epilogue="Example: bayesmri simulate --phantom knee -o knee.h5 --coils 8 --snr 30 --seed 1"
+    )
+    app.command(
+        undersample, help_epilogue="Example: bayesmri undersample knee.h5 -o knee_r4.h5 --acceleration 4 --mask random"
+    )
+    app.command(recon, help_epilogue="Example: bayesmri recon knee.h5 -o knee_tv.h5 --method tv --acceleration 4 --png")
+    app.command(demo, help_epilogue="Example: bayesmri demo -o out/demo")
+    return app
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; every error a user can mend is one line and exit code 2."""
+    try:
+        build_app()(argv, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        return _complain(f"{error} (see bayesmri --help)", MISUSED)
+    except BayesMRIError as error:
+        return _complain(error, MISUSED)
+    except KeyboardInterrupt:
+        return _complain("interrupted; no output was written", INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except MemoryError:
+        return _complain("out of memory: reconstruct fewer slices at a time, or with fewer --coils", FAILED)
+    except Exception as error:
+        if os.environ.get("BAYESMRI_DEBUG"):
+            raise
+        return _complain(f"internal error, {type(error).__name__}: {error} (set BAYESMRI_DEBUG=1 for details)", FAILED)
+    return DONE
+
+
+def _complain(message: object, code: int) -> int:
+    print("bayesmri:", " ".join(str(message).split()), file=sys.stderr)
+    return code

@@ -1,0 +1,32 @@
+"""bayesmri demo."""
+
+from functools import partial
+from pathlib import Path
+
+from bayesmri.cli.options import Out
+from bayesmri.cli.output import print_json, print_metrics, sampling_line
+from bayesmri.cli.progress import progress
+from bayesmri.pipeline.demo import demo as run
+
+
+def demo(*, output: Out = Path("out/demo"), json: bool = False) -> None:
+    """Simulate an undersampled multi-coil scan of a real head slice, reconstruct it, and say where to look.
+
+    Parameters
+    ----------
+    output
+        Folder to write to.
+    json
+        Print JSON instead of text.
+    """
+    made = run(output, progress=partial(progress, title="tv"))
+    if json:
+        print_json(made)
+        return
+    print(f"Simulated from {made['simulated_from']}: {sampling_line(made)}.")
+    print(f"Reconstructed by total variation in {made['seconds']:.1f} s.\n")
+    print_metrics(made["metrics"])
+    print(f"\nLook at {next(path for path in made['outputs'] if path.endswith('.png'))}; all of it:")
+    for path in made["outputs"]:
+        print(f"  {path}")
+    print("For research use only.")

@@ -1,0 +1,48 @@
+"""bayesmri inspect FILE."""
+
+from pathlib import Path
+
+from bayesmri.cli.output import print_json
+from bayesmri.pipeline.inspect import Inspection, inspect_file
+
+
+def inspect(file: Path, /, *, json: bool = False) -> None:
+    """Say what FILE is: format, sizes, coils, the acceleration found, header facts, and what looks wrong.
+
+    Parameters
+    ----------
+    file
+        Raw k-space (fastMRI or ISMRMRD HDF5, BART .cfl, .npy, .npz) or magnitude images (DICOM, NIfTI, HDF5).
+    json
+        Print JSON instead of text.
+    """
+    found = inspect_file(file)
+    if json:
+        print_json(found.as_json())
+    else:
+        _print(found)
+
+
+def _print(found: Inspection) -> None:
+    H, W = found.shape
+    rows = {"format": found.format, "kind": found.kind, "slices": str(found.slices)}
+    if found.kind == "k-space":
+        rows["coils"] = str(found.coils)
+    rows["grid"] = f"{H} x {W} (readout x phase encoding)" if found.kind == "k-space" else f"{H} x {W}"
+    if found.recon_shape is not None:
+        rows["image"] = f"{found.recon_shape[0]} x {found.recon_shape[1]} (central part shown)"
+    if found.acceleration is not None:
+        rows["sampling"] = (
+            f"{found.acquired_lines} of {W} lines, R = {found.acceleration:.2f}, "
+            f"{found.calibration_lines} around the centre complete"
+        )
+        rows["truth"] = "in the file" if found.has_truth else "none in the file"
+    rows["geometry"] = "affine known" if found.has_affine else "no position in space"
+    rows |= {key: value for key, value in found.facts.items() if key not in rows}
+    print(found.file)
+    for key, value in rows.items():
+        print(f"  {key:<14} {value}")
+    for note in found.notes:
+        print(f"  note: {note}")
+    for warning in found.warnings:
+        print(f"  warning: {warning}")

@@ -1,0 +1,25 @@
+"""What commands print: JSON for programs, aligned lines for people."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def print_metrics(metrics: Mapping[str, Mapping[str, float]]) -> None:
+    """One row per method: PSNR, SSIM, NMSE."""
+    if not metrics:
+        return
+    width = max(len("method"), *map(len, metrics))
+    print(f"{'method':<{width}}  PSNR/dB    SSIM      NMSE")
+    for name, row in metrics.items():
+        print(f"{name:<{width}}  {row['psnr']:7.2f}  {row['ssim']:6.4f}  {row['nmse']:8.5f}")
+
+
+def sampling_line(facts: Mapping[str, Any]) -> str:
+    """ "59 of 236 lines (R = 4.00), 8 coils"."""
+    coils = "1 coil" if facts["coils"] == 1 else f"{facts['coils']} coils"
+    return f"{facts['acquired_lines']} of {facts['lines']} lines (R = {facts['acceleration']:.2f}), {coils}"

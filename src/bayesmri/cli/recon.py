@@ -1,0 +1,88 @@
+"""bayesmri recon FILE -o OUT.h5."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from bayesmri.cli.output import print_json, print_metrics, sampling_line
+from bayesmri.cli.progress import progress
+from bayesmri.pipeline.files import reconstruct_file, with_ending
+from bayesmri.pipeline.options import MethodName, Options
+from bayesmri.pipeline.sampling import Sampling
+
+
+def recon(
+    file: Path,
+    /,
+    *,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    method: MethodName = "tv",
+    acceleration: float | None = None,
+    center_fraction: float | None = None,
+    mask: str = "random",
+    offset: int | None = None,
+    seed: int = 0,
+    tv_weight: float | None = None,
+    coils: int | None = None,
+    full_fov: bool = False,
+    device: str = "cpu",
+    nifti: bool = False,
+    png: bool = False,
+    json: bool = False,
+) -> None:
+    """Reconstruct FILE; an undersampled file as it is, a fully sampled one after undersampling it on the fly.
+
+    Parameters
+    ----------
+    file
+        K-space of any known format.
+    output
+        HDF5 file to write; FILE.recon.h5 in the working folder unless given.
+    method
+        How to fill the missing lines.
+    acceleration
+        Undersample a fully sampled file by R first, and print metrics against what it was.
+    center_fraction
+        Share of the lines in the calibration area; 0.32/R unless given.
+    mask
+        random, equispaced, or a file (.npy or text) with one value per line, 0 for a missing one.
+    offset
+        First line of an equispaced mask outside the calibration area; drawn unless given.
+    seed
+        Of the mask.
+    tv_weight
+        Weight of total variation, for data scaled to a zero-filled maximum of 1.
+    coils
+        Compress to that many virtual coils first (SVD).
+    full_fov
+        Keep the whole grid where the file asks for its central part only (readout oversampling).
+    device
+        cpu, cuda or cuda:N.
+    nifti
+        Also write OUT.nii.gz.
+    png
+        Also write OUT.png: truth, zero-filled, reconstruction and error of the middle slice.
+    json
+        Print JSON instead of text.
+    """
+    wanted = acceleration is not None or mask not in ("random", "equispaced")
+    sampling = Sampling(acceleration, center_fraction, mask, offset, seed) if wanted else None
+    options = Options(method=method, tv_weight=tv_weight, coils=coils, device=device, full_fov=full_fov)
+    made = reconstruct_file(
+        file,
+        output or Path(with_ending(Path(file.name), ".recon.h5")),
+        options,
+        sampling,
+        nifti=nifti,
+        png=png,
+        progress=partial(progress, title=method),
+    )
+    if json:
+        print_json(made)
+        return
+    print(f"{made['file']}: {made['slices']} slices, {sampling_line(made)}, {method} in {made['seconds']:.1f} s")
+    print_metrics(made["metrics"])
+    for path in made["outputs"]:
+        print(f"wrote {path}")

@@ -1,0 +1,52 @@
+"""bayesmri undersample FILE -o FILE.h5 --acceleration R."""
+
+from pathlib import Path
+
+from bayesmri.cli.options import Out
+from bayesmri.cli.output import print_json, sampling_line
+from bayesmri.pipeline.files import undersample_file
+from bayesmri.pipeline.sampling import Sampling
+
+
+def undersample(
+    file: Path,
+    /,
+    *,
+    output: Out,
+    acceleration: float = 4.0,
+    center_fraction: float | None = None,
+    mask: str = "random",
+    offset: int | None = None,
+    truth: bool = True,
+    seed: int = 0,
+    json: bool = False,
+) -> None:
+    """Keep exactly round(W/R) of the W lines of a fully sampled FILE.
+
+    Parameters
+    ----------
+    file
+        Fully sampled k-space of any known format.
+    output
+        HDF5 file to write, in fastMRI's layout with a dataset `mask`.
+    acceleration
+        R; the calibration area counts as part of the round(W/R) lines.
+    center_fraction
+        Share of the lines in the calibration area; 0.32/R unless given (8 % at R=4, 4 % at R=8).
+    mask
+        random, equispaced, or a file (.npy or text) with one value per line, 0 for a missing one.
+    offset
+        First line of an equispaced mask outside the calibration area; drawn unless given.
+    truth
+        Keep the fully sampled image in the output, so that reconstructions of it can be judged.
+    seed
+        Of the mask.
+    json
+        Print JSON instead of text.
+    """
+    sampling = Sampling(acceleration, center_fraction, mask, offset, seed)
+    made = undersample_file(file, output, sampling, keep_truth=truth)
+    if json:
+        print_json(made)
+    else:
+        print(f"{output}: {sampling_line(made)}")

@@ -1,0 +1,77 @@
+"""How a fully sampled scan is undersampled: drawn by a rule, or a mask of the user's own."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.data.kspace import KSpace
+from bayesmri.data.masks import read_mask
+from bayesmri.errors import ConfigError, MaskError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """acceleration: R; None only with a mask file. mask: random, equispaced, or the path of a file with one value per line."""
+
+    acceleration: float | None = 4.0
+    center_fraction: float | None = None
+    mask: str = "random"
+    offset: int | None = None
+    seed: int = 0
+
+
+def undersample(kspace: KSpace, sampling: Sampling) -> KSpace:
+    """z = M_R u, with the root-sum-of-squares of F⁻¹u as the truth; u must be fully sampled."""
+    if not kspace.fully_sampled:
+        raise MaskError(
+            f"the data is already undersampled (R={kspace.acceleration:.3g}): leave the acceleration out to "
+            "reconstruct it as it is"
+        )
+    mask = draw_mask(kspace.z.shape[-1], sampling)
+    return replace(kspace, z=kspace.z * mask, mask=mask, truth=fully_sampled_image(kspace.z))
+
+
+def draw_mask(W: int, sampling: Sampling) -> NDArray[np.bool_]:
+    """The mask of a sampling for W lines: bool (W,)."""
+    if sampling.mask in ("random", "equispaced"):
+        return _drawn(W, sampling)
+    mask = read_mask(Path(sampling.mask))
+    if mask.shape != (W,):
+        raise MaskError(f"the mask in {Path(sampling.mask).name} has {mask.size} lines: the k-space has {W}")
+    return mask
+
+
+def fully_sampled_image(u: NDArray[np.complex64]) -> NDArray[np.float32]:
+    """Y = RSS(F⁻¹u), float32 (slices, H, W)."""
+    import torch
+
+    from bayesmri.complexes import rss
+    from bayesmri.physics.fourier import ifft2c
+
+    def image(part: NDArray[np.complex64]) -> "Tensor":
+        return rss(ifft2c(torch.from_numpy(part)))
+
+    return np.stack([image(part).numpy() for part in u])
+
+
+def _drawn(W: int, sampling: Sampling) -> NDArray[np.bool_]:
+    import torch
+
+    from bayesmri.physics.mask import MaskSpec
+
+    if sampling.acceleration is None:
+        raise ConfigError(f"a {sampling.mask} mask came without an acceleration: give one, such as 4")
+    spec = MaskSpec(
+        "random" if sampling.mask == "random" else "equispaced",
+        sampling.acceleration,
+        sampling.center_fraction,
+        sampling.offset,
+    )
+    mask: NDArray[np.bool_] = spec.draw(W, torch.Generator().manual_seed(sampling.seed)).numpy()
+    return mask

@@ -1,0 +1,240 @@
+"""Whole pipelines, judged by a metric and by what lies in the files."""
+
+import json
+from pathlib import Path
+
+import h5py
+import nibabel
+import numpy as np
+import pytest
+
+import bayesmri
+from bayesmri.data.formats import read_kspace
+from bayesmri.data.kspace import KSpace
+from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, OutputError
+from bayesmri.metrics import volume_metrics
+from bayesmri.pipeline.demo import demo, head_slice
+from bayesmri.pipeline.files import PhantomRequest, reconstruct_file, simulate_file, undersample_file, with_ending
+from bayesmri.pipeline.inspect import calibration_lines, inspect_file
+from bayesmri.pipeline.options import Options
+from bayesmri.pipeline.reconstruct import reconstruct
+from bayesmri.pipeline.sampling import Sampling, undersample
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+VAL_RAW = sorted((SHARED / "val" / "raw").glob("*.h5"))
+needs_data = pytest.mark.skipif(not VAL_RAW, reason="the measured data of ../shared/data is not here")
+
+
+def simulated(folder: Path, *, coils: int = 3, size: tuple[int, int] = (64, 60), slices: int = 2) -> Path:
+    path = folder / "full.h5"
+    simulate_file(PhantomRequest("head", "PD", size, slices), path, coils=coils, snr_db=30, seed=1)
+    return path
+
+
+@pytest.mark.parametrize("coils", [1, 5])
+@pytest.mark.parametrize("size", [(64, 64), (63, 50)])
+def test_R_1_without_a_regularizer_reproduces_the_input(tmp_path: Path, coils: int, size: tuple[int, int]) -> None:
+    path = simulated(tmp_path, coils=coils, size=size)
+    out = tmp_path / "out.h5"
+    made = reconstruct_file(path, out, Options(method="zero-filled"), Sampling(acceleration=1))
+    assert made["acceleration"] == 1
+    with h5py.File(out) as file:
+        np.testing.assert_allclose(file["reconstruction"][()], read_kspace(path).truth, atol=1e-6)
+
+
+@pytest.mark.parametrize("coils", [1, 8])
+def test_simulate_undersample_reconstruct(tmp_path: Path, coils: int) -> None:
+    path, sampled, out = simulated(tmp_path, coils=coils), tmp_path / "r4.h5", tmp_path / "tv.h5"
+    facts = undersample_file(path, sampled, Sampling(acceleration=4, seed=3))
+    assert facts["acquired_lines"] == 15
+    as_it_is = reconstruct_file(sampled, out, Options(method="tv"))
+    on_the_fly = reconstruct_file(path, tmp_path / "fly.h5", Options(method="tv"), Sampling(acceleration=4, seed=3))
+    assert as_it_is["metrics"] == on_the_fly["metrics"]
+    assert as_it_is["metrics"]["tv"]["psnr"] > as_it_is["metrics"]["zero-filled"]["psnr"] + 1
+    with h5py.File(out) as file:
+        assert file["reconstruction"].shape == (2, 64, 60)
+        assert file["mask"][()].sum() == 15
+        truth = volume_metrics(file["reconstruction"][()], file["target"][()])
+        assert vars(truth) == pytest.approx(as_it_is["metrics"]["tv"], rel=1e-5)
+
+
+def test_results_record_where_they_come_from(tmp_path: Path) -> None:
+    path, out = simulated(tmp_path), tmp_path / "out.h5"
+    reconstruct_file(path, out, Options(method="tv"), Sampling(acceleration=4, seed=9))
+    with h5py.File(out) as file:
+        record = json.loads(file.attrs["provenance"])
+    assert record["command"] == "recon"
+    assert record["seed"] == 9
+    assert record["config"]["method"] == "tv"
+    assert record["config"]["sampling"]["acceleration"] == 4
+    assert len(record["inputs"][0]["sha256"]) == 64
+    assert record["threads"] >= 1
+    assert set(record["versions"]) >= {"python", "torch", "numpy", "bayesmri"}
+
+
+def test_truth_can_be_left_out(tmp_path: Path) -> None:
+    path, sampled = simulated(tmp_path), tmp_path / "r4.h5"
+    undersample_file(path, sampled, Sampling(acceleration=4), keep_truth=False)
+    made = reconstruct_file(sampled, tmp_path / "out.h5", Options(method="zero-filled"))
+    assert made["metrics"] == {}
+    assert read_kspace(sampled).truth is None
+
+
+def test_scale_passes_through(tmp_path: Path) -> None:
+    kspace = undersample(read_kspace(simulated(tmp_path)), Sampling(acceleration=4))
+    small = reconstruct(kspace, Options(method="tv"))
+    large = reconstruct(KSpace(kspace.z * np.float32(1024), kspace.mask, kspace.header), Options(method="tv"))
+    np.testing.assert_allclose(large.image, 1024 * small.image, rtol=1e-4, atol=1e-3)
+
+
+def test_virtual_coils_reconstruct_like_the_measured_ones(tmp_path: Path) -> None:
+    path = simulated(tmp_path, coils=12)
+    sampling = Sampling(acceleration=3)
+    all_coils = reconstruct_file(path, tmp_path / "a.h5", Options(method="tv"), sampling)
+    virtual = reconstruct_file(path, tmp_path / "b.h5", Options(method="tv", coils=8), sampling)
+    assert abs(all_coils["metrics"]["tv"]["psnr"] - virtual["metrics"]["tv"]["psnr"]) < 1
+
+
+def test_the_image_the_header_asks_for_is_the_one_that_comes(tmp_path: Path) -> None:
+    """Readout oversampling: 96 rows measured, 48 shown; the NIfTI and the metrics follow the crop."""
+    path = simulated(tmp_path, size=(96, 48), slices=1)
+    with h5py.File(path, "r+") as file:
+        truth = file["reconstruction_rss"][()][:, 24:72]
+        del file["reconstruction_rss"], file["ismrmrd_header"]
+        file["reconstruction_rss"] = truth
+    sampled = tmp_path / "r3.h5"
+    undersample_file(path, sampled, Sampling(acceleration=3))
+    for options, rows in ((Options(method="tv"), 48), (Options(method="tv", full_fov=True), 96)):
+        out = tmp_path / f"{rows}.h5"
+        reconstruct_file(path, out, options, Sampling(acceleration=3), nifti=True, png=True)
+        with h5py.File(out) as file:
+            assert file["reconstruction"].shape == (1, rows, 48)
+            assert file["target"].shape == (1, rows, 48)
+        assert nibabel.load(with_ending(out, ".nii.gz")).shape == (rows, 48, 1)
+
+
+def test_masks_of_the_users_own(tmp_path: Path) -> None:
+    path = simulated(tmp_path)
+    mask = np.arange(60) % 2 == 0
+    np.save(tmp_path / "mask.npy", mask)
+    (tmp_path / "mask.txt").write_text("\n".join(str(int(line)) for line in mask))
+    for name in ("mask.npy", "mask.txt"):
+        facts = undersample_file(path, tmp_path / "out.h5", Sampling(None, mask=str(tmp_path / name)))
+        assert facts["acceleration"] == 2
+        assert np.array_equal(read_kspace(tmp_path / "out.h5").mask, mask)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"0 0 0", "not all of them 0"),
+        (b"banana", "0s and 1s"),
+        (b"\x93NUMPY\x01", "damaged"),
+        (b"1" * 59, "has 59 lines"),
+    ],
+)
+def test_wrong_masks_are_refused(tmp_path: Path, content: bytes, words: str) -> None:
+    path, mask = simulated(tmp_path), tmp_path / "mask"
+    mask.write_bytes(content)
+    with pytest.raises(MaskError, match=words):
+        undersample_file(path, tmp_path / "out.h5", Sampling(4, mask=str(mask)))
+    assert not (tmp_path / "out.h5").exists()
+
+
+def test_undersampled_data_are_not_undersampled_again(tmp_path: Path) -> None:
+    path, sampled = simulated(tmp_path), tmp_path / "r4.h5"
+    undersample_file(path, sampled, Sampling(acceleration=4))
+    with pytest.raises(MaskError, match="already undersampled"):
+        reconstruct_file(sampled, tmp_path / "out.h5", Options(), Sampling(acceleration=4))
+
+
+def test_the_input_is_never_overwritten(tmp_path: Path) -> None:
+    path = simulated(tmp_path)
+    before = path.read_bytes()
+    with pytest.raises(OutputError, match="input itself"):
+        undersample_file(path, path, Sampling(acceleration=4))
+    with pytest.raises(OutputError, match="input itself"):
+        reconstruct_file(path, path, Options())
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "banana", "mps"])
+def test_a_device_that_is_not_here_is_refused(tmp_path: Path, device: str) -> None:
+    with pytest.raises(ConfigError, match="device"):
+        reconstruct_file(simulated(tmp_path), tmp_path / "out.h5", Options(device=device))
+
+
+def test_silence_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BayesMRIError, match="no acquired line"):
+        bayesmri.as_kspace(np.zeros((16, 16), complex))
+
+
+def test_arrays_reconstruct(tmp_path: Path) -> None:
+    full = read_kspace(simulated(tmp_path))
+    sampled = bayesmri.undersample(full.z, 4, seed=2)
+    result = bayesmri.reconstruct(sampled, "tv")
+    assert result.image.shape == (2, 64, 60)
+    assert result.metrics().psnr > result.zero_filled_metrics().psnr
+    assert result.metrics(full.truth).psnr == pytest.approx(result.metrics().psnr, abs=0.01)
+    one_coil = bayesmri.reconstruct(full.z[0, 0], "zero-filled")
+    assert one_coil.image.shape == (1, 64, 60)
+    with pytest.raises(DataError, match="no fully sampled image"):
+        one_coil.metrics()
+    with pytest.raises(DataError, match="complex"):
+        bayesmri.as_kspace(np.zeros((16, 16)))
+
+
+def test_inspection_finds_the_sampling(tmp_path: Path) -> None:
+    path, sampled = simulated(tmp_path), tmp_path / "r4.h5"
+    undersample_file(path, sampled, Sampling(acceleration=4, center_fraction=0.1))
+    full, found = inspect_file(path), inspect_file(sampled)
+    assert (full.acceleration, full.coils, full.slices, full.shape) == (1, 3, 2, (64, 60))
+    assert (found.acceleration, found.acquired_lines) == (4, 15)
+    assert found.calibration_lines is not None
+    assert found.calibration_lines >= 6
+    assert full.warnings == ()
+    json.dumps(found.as_json(), allow_nan=False)
+
+
+def test_calibration_lines_are_counted_around_the_centre() -> None:
+    mask = np.array([1, 0, 0, 1, 1, 1, 0, 1], dtype=bool)
+    assert calibration_lines(mask) == 3
+    assert calibration_lines(~mask) == 0
+    assert calibration_lines(np.ones(7, dtype=bool)) == 7
+
+
+def test_inspection_warns_of_what_looks_wrong(tmp_path: Path) -> None:
+    full = read_kspace(simulated(tmp_path))
+    sampled = undersample(full, Sampling(acceleration=4))
+    cases = {
+        "not centred": np.roll(full.z, 20, axis=-1),
+        "coils without signal: 1": full.z * np.array([1, 0, 1], np.float32)[:, None, None],
+        "slices without any signal: 1": full.z * np.array([1, 0], np.float32)[:, None, None, None],
+        "transposed": sampled.z.swapaxes(-1, -2),
+        "partial Fourier": full.z * np.r_[np.zeros(36), np.ones(24)].astype(np.float32),
+    }
+    for words, z in cases.items():
+        path = tmp_path / "odd.npy"
+        np.save(path, z)
+        assert any(words in warning for warning in inspect_file(path).warnings), words
+
+
+def test_the_demo_uses_a_real_head_slice(tmp_path: Path) -> None:
+    images = head_slice()
+    assert images is not None, "matplotlib came without its sample data"
+    assert images.magnitude.shape == (1, 256, 256)
+    made = demo(tmp_path / "demo")
+    assert {Path(p).name for p in made["outputs"]} == {"kspace.h5", "recon.h5", "recon.nii.gz", "recon.png"}
+    assert all(Path(p).stat().st_size > 1000 for p in made["outputs"])
+    assert made["acceleration"] == 4
+    assert made["metrics"]["tv"]["psnr"] > made["metrics"]["zero-filled"]["psnr"] + 1
+
+
+@needs_data
+def test_total_variation_beats_zero_filling_on_measured_data(tmp_path: Path) -> None:
+    gains = []
+    for path in VAL_RAW:
+        assert inspect_file(path).warnings == ()
+        made = reconstruct_file(path, tmp_path / path.name, Options(method="tv"), Sampling(acceleration=4))
+        gains.append(made["metrics"]["tv"]["psnr"] - made["metrics"]["zero-filled"]["psnr"])
+    assert np.mean(gains) > 0.5

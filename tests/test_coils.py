@@ -1,4 +1,4 @@
-"""Laws of coils: compression keeps energy, the emulated coil fits, simulated scenes are smooth and keep the magnitude."""
+"""Laws of coils: compression keeps energy, the emulated coil fits, scenes are smooth and keep the magnitude."""
 
 import pytest
 import torch

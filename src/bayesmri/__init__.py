@@ -21,7 +21,7 @@ _HOMES = {
     "read": "bayesmri.data.formats",
     "volume_metrics": "bayesmri.metrics",
 }
-__all__ = ["as_kspace", "read", "reconstruct", "undersample", "volume_metrics"]  # noqa: F822
+__all__ = ["as_kspace", "read", "reconstruct", "undersample", "volume_metrics"]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,13 +20,13 @@ class TotalVariation:
     iterations: at most; ends earlier once a step changes x by less than `tolerance`, relative to its norm.
     """
 
-    weight: float = 4e-3
+    weight: float = 3e-3
     iterations: int = 100
     tolerance: float = 1e-4
 
     def __post_init__(self) -> None:
         if not (self.weight >= 0 and math.isfinite(self.weight)):
-            raise ConfigError(f"TV weight {self.weight:g}: want a number of at least 0, such as 0.004")
+            raise ConfigError(f"TV weight {self.weight:g}: want a number of at least 0, such as 0.003")
         if self.iterations < 1:
             raise ConfigError(f"{self.iterations} TV iterations: want at least 1")
 
@@ -34,7 +34,8 @@ class TotalVariation:
         if self.weight == 0:
             return ifft2c(mask * z)
         # periodic differences do not care where an image begins: shift once, not at every transform
-        return torch.fft.fftshift(self._split(_unshifted(z * mask, AXES), _unshifted(mask, (-1,))), dim=AXES)
+        x: Tensor = torch.fft.fftshift(self._split(_unshifted(z * mask, AXES), _unshifted(mask, (-1,))), dim=AXES)
+        return x
 
     def _split(self, z: Tensor, mask: Tensor) -> Tensor:
         """Alternating direction method of multipliers with p = ∇x, scaled dual b and over-relaxation.
@@ -45,7 +46,7 @@ class TotalVariation:
         """
         rho = self.weight / THRESHOLD
         inverse = _inverse(mask + rho * _symbol(z))
-        x = torch.fft.ifft2(z, norm="ortho")
+        x: Tensor = torch.fft.ifft2(z, norm="ortho")
         p = _shrink(differences(x), THRESHOLD)
         b = torch.zeros_like(p)
         for _ in range(self.iterations):
@@ -65,7 +66,8 @@ RELAXATION = 1.6
 
 
 def _unshifted(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    return torch.fft.ifftshift(x, dim=axes)
+    unshifted: Tensor = torch.fft.ifftshift(x, dim=axes)
+    return unshifted
 
 
 def _symbol(z: Tensor) -> Tensor:

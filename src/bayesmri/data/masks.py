@@ -15,12 +15,12 @@ def read_mask(path: Path) -> NDArray[np.bool_]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise MaskError(
-                f"{path.name} is too large for a mask ({path.stat().st_size} bytes): want one value per line"
+                f"{path.name} is too large for a mask ({path.stat().st_size} bytes): one value per line"
             )
         values = _npy(path) if path.read_bytes()[:6] == b"\x93NUMPY" else _text(path)
     except OSError as error:
         raise MaskError(
-            f"mask {path.name!r} is neither random, equispaced nor a readable file ({error.strerror}): give one of these"
+            f"mask {path.name!r} is neither random, equispaced nor a readable file ({error.strerror}): give one"
         ) from error
     mask: NDArray[np.bool_] = np.squeeze(values) != 0
     if mask.ndim != 1 or not mask.any():

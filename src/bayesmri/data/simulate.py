@@ -1,21 +1,27 @@
 """From a magnitude image to the k-space a scanner could have measured: u = F(s_q · e^{iφ} · X) + ν."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from bayesmri.errors import ConfigError
 from bayesmri.physics.fourier import fft2c
 from bayesmri.physics.scene import add_noise, loop_sensitivities, smooth_phase
 
 
 @dataclass(frozen=True)
 class Scanner:
-    """coils: receive loops Q; snr_db: power signal-to-noise ratio in k-space, None for none; phase: its std in radians."""
+    """coils: receive loops Q; snr_db: power signal-to-noise ratio of k-space, None for none; phase: std in radians."""
 
     coils: int = 1
     snr_db: float | None = None
     phase: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.snr_db is not None and not math.isfinite(self.snr_db):
+            raise ConfigError(f"a signal-to-noise ratio of {self.snr_db:g} dB: want a finite number, such as 30")
 
 
 def acquire(magnitude: Tensor, scanner: Scanner, *, rng: torch.Generator) -> Tensor:

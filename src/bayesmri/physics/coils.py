@@ -1,4 +1,4 @@
-"""Coils of a measurement: virtual coils by SVD compression, and the emulated single coil of fastMRI's single-coil track."""
+"""Coils of a measurement: virtual coils by SVD compression, and the emulated single coil of fastMRI's track."""
 
 import torch
 from torch import Tensor

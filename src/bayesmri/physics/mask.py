@@ -16,7 +16,7 @@ class MaskSpec:
     """A rule that draws masks.
 
     acceleration: R ≥ 1; the mask keeps round(W/R) lines, calibration area included.
-    center_fraction: share of the W lines in the calibration area; None means 0.32/R (the paper's 8 % at R=4, 4 % at R=8).
+    center_fraction: share of the W lines in the calibration area; None: 0.32/R (the paper's 8 % at R=4, 4 % at R=8).
     offset: of an equispaced mask, the first line taken outside the calibration area; None draws it.
     """
 

@@ -13,7 +13,7 @@ SEGMENTS = 24  # straight pieces of a wire loop
 
 
 def loop_sensitivities(Q: int, shape: tuple[int, int], *, rng: torch.Generator) -> Tensor:
-    """s, complex64 (Q, H, W) with Σ_q |s_q|² = 1: receive fields B₁⁻ = B_x − iB_y of Q wire loops around the object.
+    """s, complex64 (Q, H, W), Σ_q |s_q|² = 1: receive fields B₁⁻ = B_x − iB_y of Q loops around the object.
 
     The loops stand on a ring outside the field of view, facing its centre, with jittered angle, distance, size and tilt.
     """
@@ -30,14 +30,14 @@ def loop_sensitivities(Q: int, shape: tuple[int, int], *, rng: torch.Generator) 
 
 
 def smooth_phase(shape: tuple[int, int], *, rng: torch.Generator, strength: float = 1.0) -> Tensor:
-    """φ, real (H, W) in radians: a random offset, a random ramp and a random field of a few cycles, of std ≈ strength."""
+    """φ, real (H, W) in radians: a random offset and a random field of a few cycles, of std ≈ strength."""
     offset = 2 * math.pi * torch.rand(1, generator=rng)
     bumps = torch.randn(1, 1, 5, 5, generator=rng)
     return offset + strength * _enlarge(bumps, shape)[0, 0]
 
 
 def add_noise(u: Tensor, snr_db: float, *, rng: torch.Generator) -> Tensor:
-    """u + ν with E‖ν‖² = ‖u‖² 10^(−SNR/10): white complex Gaussian noise of a given power signal-to-noise ratio in dB."""
+    """u + ν with E‖ν‖² = ‖u‖² 10^(−SNR/10): white complex Gaussian noise of a given signal-to-noise ratio in dB."""
     sigma = math.sqrt(float(u.abs().square().mean()) * 10 ** (-snr_db / 10) / 2)
     noise = torch.complex(torch.randn(u.shape, generator=rng), torch.randn(u.shape, generator=rng))
     return u + sigma * noise.to(u.device, u.dtype)

@@ -1,4 +1,4 @@
-"""The first minute with bayesmri: a real head slice, undersampled four times by eight simulated coils, reconstructed."""
+"""The first minute with bayesmri: a real head slice, eight simulated coils, a quarter of the lines, an image."""
 
 import gzip
 import importlib.util

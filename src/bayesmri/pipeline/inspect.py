@@ -137,11 +137,11 @@ def _signal_warnings(power: NDArray[np.float64], coil_energy: NDArray[np.float64
 
 def _sampling_warnings(kspace: KSpace, power: NDArray[np.float64]) -> list[str]:
     warnings = []
-    rows = power.any(axis=1)
-    inner = rows[np.flatnonzero(rows)[0] : np.flatnonzero(rows)[-1] + 1] if rows.any() else rows
-    if not inner.all():
+    acquired = np.flatnonzero(power.sum(axis=1))
+    rows = power[acquired[0] : acquired[-1] + 1].sum(axis=1)
+    if not rows.all():
         warnings.append(
-            f"{int((~inner).sum())} rows between acquired ones are empty: the phase-encoding axis must be the last one; "
+            f"{int((rows == 0).sum())} rows between acquired ones are empty: the phase-encoding axis must be the last; "
             "transposed data?"
         )
     if kspace.fully_sampled:

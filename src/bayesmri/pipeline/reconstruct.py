@@ -70,7 +70,7 @@ def reconstruct(kspace: KSpace, options: Options, *, on_slice: Callable[[], None
     device = check_device(options.device)
     method = make_method(options)
     mask = torch.from_numpy(kspace.mask).to(device)
-    matrix = _compression(kspace) if options.coils else None
+    matrix = None if options.coils is None else _compression(kspace)
     start = np.stack([rss(ifft2c(torch.from_numpy(z))).numpy() for z in kspace.z])
     scale = float(start.max())
     if not scale > 0:
@@ -78,7 +78,7 @@ def reconstruct(kspace: KSpace, options: Options, *, on_slice: Callable[[], None
     images = []
     for part in kspace.z:
         z = torch.from_numpy(part)[None]
-        if matrix is not None and options.coils:
+        if matrix is not None and options.coils is not None:
             z = compress_coils(z, options.coils, matrix)
         x = method(z.to(device) / scale, mask)
         images.append((rss(x)[0] * scale).cpu().numpy())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sampling:
-    """acceleration: R; None only with a mask file. mask: random, equispaced, or the path of a file with one value per line."""
+    """acceleration: R; None only with a mask file. mask: random, equispaced, or a file with one value per line."""
 
     acceleration: float | None = 4.0
     center_fraction: float | None = None

@@ -55,7 +55,7 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
         ended = run(config, state, dataset, volumes, hooks, accelerate=accelerate, world=world)
     finally:
         leave()
-    return {"ended": ended, "step": state.step, "T": float(state.T), "resumed_from": before, "run": str(out)}
+    return {"ended": ended, "step": state.step, "T": state.T.item(), "resumed_from": before, "run": str(out)}
 
 
 def _silent(event: str, values: dict[str, Any]) -> None:

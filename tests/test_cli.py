@@ -1,0 +1,164 @@
+"""The command line as a contract: names, exit codes, one line for every mistake, nothing left behind."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from bayesmri.cli import main
+
+VERBS = ("inspect", "simulate", "undersample", "recon", "demo")
+
+
+@pytest.fixture(scope="module")
+def knee(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("knee") / "knee.h5"
+    argv = ["simulate", "--phantom", "knee", "-o", str(path), "--coils", "2", "--snr", "30", "--seed", "1"]
+    assert main([*argv, "--size", "48x40", "--slices", "2"]) == 0
+    return path
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    assert f"Example: bayesmri {verb}" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip().count(".") == 2
+
+
+def test_inspect_prints_json(knee: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(knee), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["slices"], found["coils"], found["shape"], found["acceleration"]) == (2, 2, [48, 40], 1.0)
+    assert main(["inspect", str(knee)]) == 0
+    assert "40 of 40 lines, R = 1.00" in capsys.readouterr().out
+
+
+def test_undersample_and_recon(knee: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sampled, out = tmp_path / "r4.h5", tmp_path / "out.h5"
+    argv = ["undersample", str(knee), "-o", str(sampled), "--acceleration", "4", "--center-fraction", "0.08"]
+    assert main([*argv, "--mask", "equispaced", "--seed", "3"]) == 0
+    assert "10 of 40 lines (R = 4.00), 2 coils" in capsys.readouterr().out
+    assert main(["recon", str(sampled), "-o", str(out), "--method", "tv", "--nifti", "--png", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert set(made["metrics"]) == {"zero-filled", "tv"}
+    assert [Path(p).name for p in made["outputs"]] == ["out.h5", "out.nii.gz", "out.png"]
+    assert all(Path(p).is_file() for p in made["outputs"])
+    with h5py.File(out) as file:
+        assert np.isfinite(file["reconstruction"][()]).all()
+
+
+def test_recon_prints_a_table(knee: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["recon", str(knee), "-o", str(tmp_path / "out.h5"), "--method", "zero-filled", "--acceleration", "4"]
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    assert "PSNR/dB" in out
+    assert "10 of 40 lines (R = 4.00)" in out
+
+
+def test_seeds_repeat_a_simulation_bit_by_bit(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.h5", "b.h5", "c.h5")]
+    for path, seed in zip(files, "112", strict=True):
+        argv = ["simulate", "--phantom", "head", "-o", str(path), "--coils", "2", "--snr", "20", "--size", "32"]
+        assert main([*argv, "--seed", seed]) == 0
+    first, again, other = (h5py.File(path)["kspace"][()] for path in files)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, which says at its end whether torch was imported."""
+    code = (
+        "import sys; from bayesmri.cli import main; code = main(sys.argv[1:]); "
+        "print('torch' in sys.modules); sys.exit(code)"
+    )
+    return subprocess.run([sys.executable, "-c", code, *argv], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def bad_files(folder: Path, good: Path) -> list[Path]:
+    """Truncated, empty, not a number, no coils, one pixel, wrong type, a link elsewhere, a lie about size, no file."""
+    whole = good.read_bytes()
+    for percent in (1, 50, 99):
+        (folder / f"cut{percent}.h5").write_bytes(whole[: len(whole) * percent // 100])
+    (folder / "empty.h5").write_bytes(b"")
+    (folder / "noise.h5").write_bytes(bytes(range(256)) * 4)
+    arrays = {
+        "nan": np.full((1, 16, 16), np.nan, np.complex64),
+        "inf": np.full((1, 2, 16, 16), np.inf, np.complex64),
+        "nocoils": np.ones((1, 0, 16, 16), np.complex64),
+        "pixel": np.ones((1, 1, 1), np.complex64),
+        "integers": np.ones((1, 16, 16), np.int64),
+        "silent": np.zeros((1, 16, 16), np.complex64),
+    }
+    for name, array in arrays.items():
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            file["kspace"] = array
+    with h5py.File(folder / "link.h5", "w") as file:
+        file["kspace"] = h5py.ExternalLink(str(good), "kspace")
+    with h5py.File(folder / "claim.h5", "w") as file:
+        file.create_dataset("kspace", (100, 100, 25000, 25500), np.complex64, chunks=(1, 1, 64, 64))
+    return [*sorted(folder.glob("*.h5")), folder / "missing.h5"]
+
+
+def test_bad_files_get_one_line_and_leave_nothing(knee: Path, tmp_path: Path) -> None:
+    """Without torch ever being imported: that alone would take longer than a refusal may."""
+    work = tmp_path / "work"
+    work.mkdir()
+    source = tmp_path / "source"
+    source.mkdir()
+    for path in bad_files(source, knee):
+        for argv in (["inspect", str(path)], ["recon", str(path), "-o", "out.h5", "--acceleration", "4"]):
+            done = run(*argv, cwd=work)
+            assert done.returncode == 2, (argv, done)
+            assert done.stdout == "False\n", argv
+            assert done.stderr.startswith("bayesmri: "), argv
+            assert done.stderr.count("\n") == 1, argv
+            assert list(work.iterdir()) == [], argv
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["banana"],
+        ["recon"],
+        ["recon", "{knee}", "--banana"],
+        ["recon", "{knee}", "--method", "magic"],
+        ["recon", "{knee}", "-o", "out.h5", "--acceleration", "0.5"],
+        ["recon", "{knee}", "-o", "out.h5", "--acceleration", "nan"],
+        ["recon", "{knee}", "-o", "out.h5", "--acceleration", "4", "--center-fraction", "0.9"],
+        ["recon", "{knee}", "-o", "out.h5", "--acceleration", "4", "--mask", "radial"],
+        ["recon", "{knee}", "-o", "out.h5", "--acceleration", "4", "--seed", "-1"],
+        ["recon", "{knee}", "-o", "out.h5", "--tv-weight", "-1"],
+        ["recon", "{knee}", "-o", "out.h5", "--coils", "0"],
+        ["recon", "{knee}", "-o", "out.h5", "--device", "cuda:77"],
+        ["recon", "{knee}", "-o", "."],
+        ["recon", "{knee}", "-o", "{knee}"],
+        ["undersample", "{knee}"],
+        ["simulate", "-o", "out.h5"],
+        ["simulate", "{knee}", "-o", "out.h5"],
+        ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "2x2"],
+        ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "large"],
+        ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "32", "--coils", "0"],
+        ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "32", "--slices", "0"],
+        ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "32", "--snr", "nan"],
+    ],
+)
+def test_misuse_is_one_line_and_exit_code_2(
+    argv: list[str], knee: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = knee.read_bytes()
+    assert main([word.format(knee=knee) for word in argv]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("bayesmri: ")
+    assert error.count("\n") == 1
+    assert "internal" not in error
+    assert list(tmp_path.iterdir()) == []
+    assert knee.read_bytes() == before

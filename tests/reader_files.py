@@ -116,7 +116,9 @@ def mrd_line(samples: Complex, step: int, **changes: Any) -> Any:
 def write_mrd(path: Path, xml: str, lines: list[Any], *, group: str = "dataset") -> Path:
     with h5py.File(path, "w") as file:
         file.create_dataset(f"{group}/xml", data=np.array([xml], dtype=object), dtype=h5py.string_dtype())
-        data = file.create_dataset(f"{group}/data", (len(lines),), dtype=acquisition_dtype(), maxshape=(None,), chunks=(1,))
+        data = file.create_dataset(
+            f"{group}/data", (len(lines),), dtype=acquisition_dtype(), maxshape=(None,), chunks=(1,)
+        )
         for i, line in enumerate(lines):
             data[i] = line[0]
     return path

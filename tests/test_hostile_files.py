@@ -4,11 +4,8 @@ import gzip
 import io
 import os
 import struct
-import subprocess
-import sys
 import time
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import h5py
@@ -17,81 +14,16 @@ import pytest
 
 from bayesmri.data.formats import read, sniff
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, FormatError, ShapeError
-from reader_files import header_xml, mrd_line, random_kspace, write_cfl, write_dicom, write_h5, write_mrd
-
-nibabel = pytest.importorskip("nibabel")
-RNG = np.random.default_rng(3)
-PIXELS = RNG.integers(1, 4000, (3, 24, 25), dtype=np.uint16)
-
-
-def fastmri(folder: Path) -> Path:
-    u = random_kspace(2, 2, 24, 25)
-    datasets = {
-        "kspace": u,
-        "mask": np.ones(25),
-        "ismrmrd_header": header_xml(24, 25),
-        "reconstruction_rss": abs(u[:, 0]),
-    }
-    return write_h5(folder / "a.h5", datasets, {"max": 1.0, "acquisition": "AXT2"})
-
-
-def packed(folder: Path) -> Path:
-    with h5py.File(folder / "a.h5", "w") as file:
-        file.create_dataset(
-            "kspace", data=random_kspace(2, 24, 25), chunks=(1, 24, 25), compression="gzip", shuffle=True
-        )
-    return folder / "a.h5"
-
-
-def mrd(folder: Path) -> Path:
-    u = random_kspace(2, 24, 25)
-    return write_mrd(folder / "a.h5", header_xml(24, 25), [mrd_line(u[:, :, w], w) for w in range(25)])
-
-
-def cfl(folder: Path) -> Path:
-    write_cfl(folder / "a", random_kspace(24, 25, 1, 2))
-    return folder / "a.cfl"
-
-
-def npy(folder: Path) -> Path:
-    np.save(folder / "a.npy", random_kspace(2, 24, 25))
-    return folder / "a.npy"
-
-
-def npz(folder: Path) -> Path:
-    np.savez_compressed(folder / "a.npz", kspace=random_kspace(2, 24, 25), mask=np.ones(25))
-    return folder / "a.npz"
-
-
-def images(folder: Path) -> Path:
-    return write_h5(folder / "a.h5", {"image": PIXELS}, {"anatomy": "knee"})
-
-
-def nifti(folder: Path) -> Path:
-    nibabel.Nifti1Image(PIXELS.T, np.eye(4)).to_filename(folder / "a.nii")
-    return folder / "a.nii"
-
-
-def nifti_gz(folder: Path) -> Path:
-    nibabel.Nifti1Image(PIXELS.T, np.eye(4)).to_filename(folder / "a.nii.gz")
-    return folder / "a.nii.gz"
-
-
-def dicom(folder: Path) -> Path:
-    pytest.importorskip("pydicom")
-    return write_dicom(folder / "a.dcm", PIXELS[0])
-
-
-Writer = Callable[[Path], Path]
-WRITERS: list[Writer] = [fastmri, packed, mrd, cfl, npy, npz, images, nifti, nifti_gz, dicom]
+from hostile_writers import RNG, WRITERS, Writer, fastmri, images, mrd, nibabel, npz, packed
+from reader_files import header_xml, mrd_line, random_kspace, write_cfl, write_h5, write_mrd
 
 
 def refused(path: Path, kind: type[BayesMRIError] = BayesMRIError) -> str:
-    """The one line with which `path` is refused, in under a second."""
-    start = time.perf_counter()
+    """The one line with which `path` is refused, in under a second of work (a busy machine may take longer)."""
+    start = time.process_time()
     with pytest.raises(kind) as caught:
         read(path)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     message = str(caught.value)
     assert message
     assert message.isprintable()  # neither a newline nor an escape
@@ -293,7 +225,7 @@ def test_zip_without_arrays_is_refused(tmp_path: Path) -> None:
         '<!DOCTYPE h [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><h>&b;</h>',
         '<!doctype h SYSTEM "file:///etc/hostname"><h/>',
         "<a>" * 200_000,
-        "<a>" * 100_000 + "</a>" * 100_000,
+        "<a>" * 20_000 + "</a>" * 20_000,
         "\0\0\0",
         "",
     ],
@@ -341,60 +273,3 @@ def test_noise_and_text_are_of_no_known_format(tmp_path: Path) -> None:
         (tmp_path / f"{i}.h5").write_bytes(content)
         with pytest.raises(FormatError, match="no known format"):
             sniff(tmp_path / f"{i}.h5")
-
-
-# HDF5 itself may crash on a flipped byte, so each file is opened in a process of its own: exit code 1 is an exception
-# that is not ours. The limit of memory turns absurd sizes into MemoryError rather than into a dead machine.
-FLIPS = """
-import os, random, resource, signal, sys
-from pathlib import Path
-import h5py, nibabel, pydicom  # before the forks, which then start at once
-from bayesmri.data.formats import read
-from bayesmri.errors import BayesMRIError
-
-resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-count, names = int(sys.argv[1]), sys.argv[2:]
-wholes = {name: Path(name).read_bytes() for name in names}
-for seed in range(count * len(names)):
-    path = Path(names[seed % len(names)])
-    whole = wholes[str(path)]
-    rng = random.Random(seed)
-    damaged = bytearray(whole)
-    # half of the flips fall into the first kilobyte, where most headers are
-    limit = len(whole) if rng.random() < 0.5 else min(len(whole), 1024)
-    for _ in range(rng.choice((1, 1, 4))):
-        damaged[rng.randrange(limit)] = rng.randrange(256)
-    path.write_bytes(damaged)
-    child = os.fork()
-    if child == 0:
-        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
-        signal.alarm(20)
-        try:
-            read(path)
-        except BayesMRIError as error:
-            os._exit(0 if str(error).isprintable() else 3)
-        except BaseException as error:
-            print(seed, path, repr(error), flush=True)
-            os._exit(1)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    print("status", os.waitstatus_to_exitcode(status), seed, path, flush=True)
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_flipped_bytes_give_a_value_or_our_error(tmp_path: Path) -> None:
-    pytest.importorskip("pydicom")
-    count = int(os.environ.get("BAYESMRI_TEST_FLIPS", "30"))
-    paths = []
-    for write in WRITERS:
-        (tmp_path / write.__name__).mkdir()
-        paths.append(str(write(tmp_path / write.__name__)))
-    command = [sys.executable, "-W", "ignore", "-c", FLIPS, str(count), *paths]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=280, check=True)
-    statuses = [int(line.split()[1]) for line in result.stdout.splitlines() if line.startswith("status")]
-    assert len(statuses) == count * len(paths)
-    assert not [status for status in statuses if status > 0], result.stdout
-    crashed = [status for status in statuses if status < 0]
-    assert len(crashed) <= len(statuses) // 50, result.stdout

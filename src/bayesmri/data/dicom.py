@@ -19,15 +19,15 @@ def read_dicom(path: Path, *, budget: int | None = None) -> Images:
     """The largest magnitude series, sorted along its normal: h runs down the rows, w along the columns."""
     pydicom_module()
     paths = list(dicom_files(path)) if path.is_dir() else [path]
-    with damaged_as_format_error(path):
-        frames, head, notes = scan(paths)
+    frames, head, notes = scan(paths)
     if not frames:
         why = "; ".join(notes) or "the folder is empty"
         raise FormatError(f"{one_line(path)} holds no DICOM magnitude image ({why}): want an MR series")
     frames, more = _sorted(frames)
     stored = sum(p.stat().st_size for p in {frame.path for frame in frames})
     check_bytes(one_line(path.name), (len(frames), *frames[0].shape), 4, stored=stored, budget=byte_budget(budget))
-    header = _header(frames, head, notes + more)
+    with damaged_as_format_error(path):  # pydicom decodes values when they are asked for
+        header = _header(frames, head, notes + more)
     return as_images(_volume(frames), header)
 
 

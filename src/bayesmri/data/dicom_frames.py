@@ -87,11 +87,10 @@ def scan(paths: list[Path]) -> tuple[list[Frame], Any, tuple[str, ...]]:
     heads: dict[tuple[str, ...], Any] = {}
     skipped = Counter[str]()
     for path in paths:
-        head, reason = _head(path)
-        if head is None:
+        head, found, reason = _open(path)
+        if reason:
             skipped[reason] += 1
             continue
-        found = _frames(path, head)
         frames += found
         heads[found[0].series] = heads.get(found[0].series, head)
     notes = tuple(f"{n} files were skipped: {reason}" for reason, n in sorted(skipped.items()))
@@ -110,17 +109,18 @@ def facts(head: Any) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _head(path: Path) -> tuple[Any, str]:
-    """(header, "") of a magnitude image, or (None, why it is none)."""
+def _open(path: Path) -> tuple[Any, list[Frame], str]:
+    """(header, frames, "") of a magnitude image, or (None, [], why it is none)."""
     if not is_dicom(path):
-        return None, "not DICOM"
+        return None, [], "not DICOM"
     pydicom = pydicom_module()
     try:
         with quiet():
             head = pydicom.dcmread(path, stop_before_pixels=True)
-            return (head, "") if not (reason := _not_an_image(head)) else (None, reason)
+            reason = _not_an_image(head)
+            return (None, [], reason) if reason else (head, _frames(path, head), "")
     except Exception:  # pydicom raises a dozen unrelated types on broken bytes
-        return None, "damaged"
+        return None, [], "damaged"
 
 
 def _not_an_image(head: Any) -> str:
@@ -139,12 +139,11 @@ def _not_an_image(head: Any) -> str:
 
 
 def _frames(path: Path, head: Any) -> list[Frame]:
-    with quiet():
-        groups = head.get("PerFrameFunctionalGroupsSequence") or []
-        shared = (head.get("SharedFunctionalGroupsSequence") or [None])[0]
-        count = max(1, int(head.get("NumberOfFrames", 1) or 1))
-        per_frame = list(groups)[:count] or [None] * min(count, MAX_FILES)
-        return [_frame(path, head, i, (own, shared)) for i, own in enumerate(per_frame)]
+    groups = head.get("PerFrameFunctionalGroupsSequence") or []
+    shared = (head.get("SharedFunctionalGroupsSequence") or [None])[0]
+    count = max(1, int(head.get("NumberOfFrames", 1) or 1))
+    per_frame = list(groups)[:count] or [None] * min(count, MAX_FILES)
+    return [_frame(path, head, i, (own, shared)) for i, own in enumerate(per_frame)]
 
 
 def _frame(path: Path, head: Any, index: int, groups: tuple[Any, ...]) -> Frame:

@@ -9,6 +9,7 @@ from bayesmri.data.guard import one_line
 from bayesmri.errors import FormatError
 
 MAX_MATRIX = 65_535
+MAX_TAGS = 50_000
 PROTON_HZ_PER_T = 42.577478e6
 Triple = tuple[int, int, int]
 Lengths = tuple[float, float, float]
@@ -37,6 +38,8 @@ def parse_header(text: str, *, name: str) -> Encoding:
     """Read the header; entities are refused before the parser sees them, since they expand without bound."""
     if "<!DOCTYPE" in text.upper() or "<!ENTITY" in text.upper():
         raise FormatError(f"{name} declares XML entities (DOCTYPE): want a plain ISMRMRD header")
+    if text.count("<") > MAX_TAGS:  # a real header has some hundreds
+        raise FormatError(f"{name} has {text.count('<')} XML tags: want an ISMRMRD header, at most {MAX_TAGS}")
     try:
         root = ET.fromstring(text.strip("\0 \r\n\t"))
     except (ET.ParseError, ValueError) as error:

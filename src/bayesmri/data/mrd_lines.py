@@ -70,15 +70,16 @@ def samples(group: Any, lines: Lines) -> Iterator[tuple[slice, NDArray[np.comple
     wanted = 2 * lines.samples * lines.channels
     for start in range(0, len(lines.row), BATCH):
         rows = lines.row[start : start + BATCH]
-        # a contiguous read and a choice afterwards: HDF5 selects scattered rows far more slowly
-        block = data[int(rows[0]) : int(rows[-1]) + 1][rows - rows[0]]
+        # run by run: HDF5 selects scattered rows one by one, and far more slowly
+        runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+        block = [values for run in runs for values in data[int(run[0]) : int(run[-1]) + 1]]
         for row, values in zip(rows, block, strict=True):
             if np.shape(values) != (wanted,):
                 raise FormatError(
                     f"acquisition {row} holds {np.size(values)} numbers: its header says {lines.channels} channels x "
                     f"{lines.samples} samples = {wanted}; the file is damaged"
                 )
-        values = np.stack(list(block)).astype(np.float32, copy=False).reshape(-1, lines.channels, lines.samples, 2)
+        values = np.stack(block).astype(np.float32, copy=False).reshape(-1, lines.channels, lines.samples, 2)
         yield slice(start, start + len(rows)), values[..., 0] + 1j * values[..., 1]
 
 

@@ -11,9 +11,11 @@ from importlib import metadata
 from cyclopts import App, CycloptsError
 
 from bayesmri.cli.demo import demo
+from bayesmri.cli.evaluate import evaluate
 from bayesmri.cli.inspect import inspect
 from bayesmri.cli.recon import recon
 from bayesmri.cli.simulate import simulate
+from bayesmri.cli.train import train
 from bayesmri.cli.undersample import undersample
 from bayesmri.errors import BayesMRIError
 
@@ -37,6 +39,11 @@ def build_app() -> App:
         undersample, help_epilogue="Example: bayesmri undersample knee.h5 -o knee_r4.h5 --acceleration 4 --mask random"
     )
     app.command(recon, help_epilogue="Example: bayesmri recon knee.h5 -o knee_tv.h5 --method tv --acceleration 4 --png")
+    app.command(train, help_epilogue="Example: bayesmri train configs/small-single-r4.toml --out runs/small")
+    app.command(
+        evaluate,
+        help_epilogue="Example: bayesmri evaluate --data val/ --methods zero-filled,tv,runs/small --acceleration 4 8",
+    )
     app.command(demo, help_epilogue="Example: bayesmri demo -o out/demo")
     return app
 

@@ -19,6 +19,7 @@ def recon(
     *,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     method: MethodName = "tv",
+    model: str | None = None,
     acceleration: float | None = None,
     center_fraction: float | None = None,
     mask: str = "random",
@@ -26,6 +27,7 @@ def recon(
     seed: int = 0,
     tv_weight: float | None = None,
     coils: int | None = None,
+    single_coil: bool = False,
     full_fov: bool = False,
     device: str = "cpu",
     nifti: bool = False,
@@ -42,6 +44,8 @@ def recon(
         HDF5 file to write; FILE.recon.h5 in the working folder unless given.
     method
         How to fill the missing lines.
+    model
+        Trained model instead of a method: a run folder of `bayesmri train`, or a model's .json file.
     acceleration
         Undersample a fully sampled file by R first, and print metrics against what it was.
     center_fraction
@@ -56,6 +60,8 @@ def recon(
         Weight of total variation, for data scaled to a zero-filled maximum of 1.
     coils
         Compress to that many virtual coils first (SVD).
+    single_coil
+        Combine the coils into one emulated coil first, as fastMRI's single-coil track does.
     full_fov
         Keep the whole grid where the file asks for its central part only (readout oversampling).
     device
@@ -67,22 +73,30 @@ def recon(
     json
         Print JSON instead of text.
     """
-    wanted = acceleration is not None or mask not in ("random", "equispaced")
-    sampling = Sampling(acceleration, center_fraction, mask, offset, seed) if wanted else None
-    options = Options(method=method, tv_weight=tv_weight, coils=coils, device=device, full_fov=full_fov)
+    sampling = Sampling(acceleration, center_fraction, mask, offset, seed)
+    options = Options(
+        method=method,
+        model=model,
+        tv_weight=tv_weight,
+        coils=coils,
+        single_coil=single_coil,
+        device=device,
+        full_fov=full_fov,
+    )
     made = reconstruct_file(
         file,
         output or Path(with_ending(Path(file.name), ".recon.h5")),
         options,
-        sampling,
+        sampling if sampling.needs_full_data else None,
         nifti=nifti,
         png=png,
-        progress=partial(progress, title=method),
+        progress=partial(progress, title=model or method),
     )
     if json:
         print_json(made)
         return
-    print(f"{made['file']}: {made['slices']} slices, {sampling_line(made)}, {method} in {made['seconds']:.1f} s")
+    print(f"{made['file']}: {made['slices']} slices, {sampling_line(made)}")
+    print(f"reconstructed by {made['method']} in {made['seconds']:.1f} s")
     print_metrics(made["metrics"])
     for path in made["outputs"]:
         print(f"wrote {path}")

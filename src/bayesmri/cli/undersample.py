@@ -17,6 +17,7 @@ def undersample(
     center_fraction: float | None = None,
     mask: str = "random",
     offset: int | None = None,
+    single_coil: bool = False,
     truth: bool = True,
     seed: int = 0,
     json: bool = False,
@@ -37,6 +38,8 @@ def undersample(
         random, equispaced, or a file (.npy or text) with one value per line, 0 for a missing one.
     offset
         First line of an equispaced mask outside the calibration area; drawn unless given.
+    single_coil
+        Combine the coils into one emulated coil first, as fastMRI's single-coil track does.
     truth
         Keep the fully sampled image in the output, so that reconstructions of it can be judged.
     seed
@@ -45,7 +48,7 @@ def undersample(
         Print JSON instead of text.
     """
     sampling = Sampling(acceleration, center_fraction, mask, offset, seed)
-    made = undersample_file(file, output, sampling, keep_truth=truth)
+    made = undersample_file(file, output, sampling, keep_truth=truth, single_coil=single_coil)
     if json:
         print_json(made)
     else:

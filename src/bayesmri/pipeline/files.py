@@ -15,6 +15,7 @@ from bayesmri.data.kspace import Header, Images, KSpace
 from bayesmri.errors import ConfigError
 from bayesmri.pipeline.options import Options
 from bayesmri.pipeline.sampling import Sampling, undersample
+from bayesmri.pipeline.sampling import single_coil as to_single_coil
 
 if TYPE_CHECKING:
     from bayesmri.pipeline.reconstruct import Reconstruction
@@ -84,16 +85,19 @@ def phantom_images(request: PhantomRequest, *, seed: int) -> Images:
     return Images(magnitude=magnitude, header=header)
 
 
-def undersample_file(path: Path, out: Path, sampling: Sampling, *, keep_truth: bool = True) -> dict[str, Any]:
+def undersample_file(
+    path: Path, out: Path, sampling: Sampling, *, keep_truth: bool = True, single_coil: bool = False
+) -> dict[str, Any]:
     """The lines of a mask, the others zero, in fastMRI's layout with `mask`; the truth goes along unless unwanted."""
     check_target(out, path)
     kspace = read_kspace(path)
     check_seed(sampling.seed)
-    sampled = undersample(kspace, sampling)
+    sampled = undersample(to_single_coil(kspace) if single_coil else kspace, sampling)
 
     from bayesmri.export.h5 import write_kspace
 
-    provenance = _provenance("undersample", asdict(sampling), sampling.seed, [path])
+    config = {**asdict(sampling), "single_coil": single_coil}
+    provenance = _provenance("undersample", config, sampling.seed, [path])
     write_kspace(out, sampled, provenance=provenance, truth=sampled.truth if keep_truth else None)
     return {"output": str(out), **sampling_facts(sampled)}
 
@@ -114,6 +118,8 @@ def reconstruct_file(
     for target in targets.values():
         check_target(target, path)
     kspace = read_kspace(path)
+    if options.single_coil:
+        kspace = to_single_coil(kspace)
     if sampling is not None:
         check_seed(sampling.seed)
         kspace = undersample(kspace, sampling)

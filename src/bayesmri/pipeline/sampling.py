@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+RULES = ("random", "equispaced")
+
+
 @dataclass(frozen=True)
 class Sampling:
     """acceleration: R; None only with a mask file. mask: random, equispaced, or a file with one value per line."""
@@ -24,6 +27,11 @@ class Sampling:
     mask: str = "random"
     offset: int | None = None
     seed: int = 0
+
+    @property
+    def needs_full_data(self) -> bool:
+        """Whether anything is to be undersampled at all."""
+        return self.acceleration is not None or self.mask not in RULES
 
 
 def undersample(kspace: KSpace, sampling: Sampling) -> KSpace:
@@ -37,9 +45,24 @@ def undersample(kspace: KSpace, sampling: Sampling) -> KSpace:
     return replace(kspace, z=kspace.z * mask, mask=mask, truth=fully_sampled_image(kspace.z))
 
 
+def single_coil(kspace: KSpace) -> KSpace:
+    """One emulated coil instead of many (Tygert and Zbontar), fitted to the root-sum-of-squares of the whole volume."""
+    if kspace.z.shape[1] == 1:
+        return kspace
+
+    import torch
+
+    from bayesmri.physics.coils import emulate_single_coil, emulated_weights
+    from bayesmri.physics.fourier import ifft2c
+
+    z = torch.from_numpy(kspace.z)
+    weights = emulated_weights(torch.cat([ifft2c(part)[None] for part in z]))
+    return replace(kspace, z=np.stack([emulate_single_coil(part, weights).numpy() for part in z]), truth=None)
+
+
 def draw_mask(W: int, sampling: Sampling) -> NDArray[np.bool_]:
     """The mask of a sampling for W lines: bool (W,)."""
-    if sampling.mask in ("random", "equispaced"):
+    if sampling.mask in RULES:
         return _drawn(W, sampling)
     mask = read_mask(Path(sampling.mask))
     if mask.shape != (W,):

@@ -17,6 +17,7 @@ from bayesmri.regularizers.blocks import Macroblock, Pyramid, Residual, Trace, m
 from bayesmri.regularizers.conv import blurred, conv, conv_adjoint
 
 ZeroMean = Literal["filter", "channel", "off"]
+Init = Literal["normal", "positive"]
 _MEAN_AXES: dict[ZeroMean, tuple[int, ...]] = {"filter": (1, 2, 3), "channel": (2, 3)}
 
 
@@ -30,8 +31,10 @@ class TDVConfig:
     zero_mean: over what each filter of K0 has zero mean. "filter" is the paper's, over (2Q x 3 x 3) at once: R ignores
         one real number added to all real and imaginary parts. "channel" is stricter, over each 3 x 3: R ignores any
         complex constant of any coil. "off" leaves K0 free.
-    init_scale: start value of w is N(0, 1/m) times this. R is linear in w, so it is the start scale of R: 1 is the
-        authors' start, at which ∇R is small against images of maximum 1; m cancels the 1/m in R.
+    init: how weights start. "normal": every kernel N(0, 1/(in·o²)), as the authors do; R has no sign then, and ∇R no
+        useful direction. "positive": K2 is positive with sum 1 for each output and w is 1, so that R starts as a mean of
+        φ over random filters, a penalty on local variation that already helps.
+    init_scale: w starts times this. R is linear in w, so it is the start scale of R.
     """
 
     Q: int = 1
@@ -40,6 +43,7 @@ class TDVConfig:
     scales: int = 4
     blur: bool = False
     zero_mean: ZeroMean = "filter"
+    init: Init = "normal"
     init_scale: float = 1.0
 
     def __post_init__(self) -> None:
@@ -48,6 +52,8 @@ class TDVConfig:
                 raise ConfigError(f"TDV with {name} = {getattr(self, name)}: want at least 1")
         if self.zero_mean not in get_args(ZeroMean):
             raise ConfigError(f"TDV with zero_mean = {self.zero_mean!r}: want one of {get_args(ZeroMean)}")
+        if self.init not in get_args(Init):
+            raise ConfigError(f"TDV with init = {self.init!r}: want one of {get_args(Init)}")
         if not 0 < self.init_scale < float("inf"):
             raise ConfigError(f"TDV with init_scale = {self.init_scale}: want a positive number")
 
@@ -124,6 +130,8 @@ class TDV(ParametricRegularizer):
         self.config = config
         self.theta = nn.ParameterDict({name: _normal(shape, rng) for name, shape in config.shapes().items()})
         with torch.no_grad():
+            if config.init == "positive":
+                self._make_positive_()
             self.theta["w"].mul_(config.init_scale)
         self.project_()
 
@@ -138,6 +146,13 @@ class TDV(ParametricRegularizer):
     def kernels(self) -> tuple[str, ...]:
         """K1 and K2 of every residual block; K0, the stride-2 kernels and w are deterministic."""
         return tuple(name for name in self.config.shapes() if "_res" in name)
+
+    def _make_positive_(self) -> None:
+        for name, k in self.theta.items():
+            if name.endswith("K2"):
+                k.abs_()
+                k.div_(k.sum(dim=(1, 2, 3), keepdim=True))
+        self.theta["w"].fill_(1)
 
     @torch.no_grad()
     def project_(self) -> None:

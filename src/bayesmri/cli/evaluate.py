@@ -1,0 +1,82 @@
+"""bayesmri evaluate --data DIR --methods zero-filled,tv,MODEL --acceleration 4 8."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from bayesmri.cli.options import Out
+from bayesmri.cli.output import print_json
+from bayesmri.cli.progress import progress
+from bayesmri.pipeline.evaluate import Study, evaluate_to, means
+
+
+def evaluate(
+    *,
+    data: Path,
+    methods: str = "zero-filled,tv",
+    acceleration: Annotated[tuple[float, ...], Parameter(consume_multiple=True)] = (4.0,),
+    output: Out = Path("results.json"),
+    mask: str = "random",
+    center_fraction: float | None = None,
+    coils: int = 1,
+    snr: float | None = 30.0,
+    single_coil: bool = False,
+    device: str = "cpu",
+    seed: int = 0,
+    json: bool = False,
+) -> None:
+    """Compare methods on every volume of a folder: the same coil images and masks for each; one row per volume.
+
+    Parameters
+    ----------
+    data
+        Folder (or file) of fully sampled k-space or magnitude images, of any known format.
+    methods
+        Separated by commas: zero-filled, tv, and trained models (a run folder or a model's .json file).
+    acceleration
+        One R or several.
+    output
+        JSON file to write; a Markdown and a LaTeX table of the means are written beside it.
+    mask
+        random, equispaced, or a file with one value per line.
+    center_fraction
+        Share of the lines in the calibration area; 0.32/R unless given.
+    coils
+        Simulated for magnitude images.
+    snr
+        Of simulated k-space, in dB.
+    single_coil
+        Combine measured coil arrays into one emulated coil first.
+    device
+        cpu, cuda or cuda:N.
+    seed
+        Of coils, phase, noise and masks, together with each file's name.
+    json
+        Print the rows as JSON instead of a table of means.
+    """
+    names = tuple(name.strip() for name in methods.split(",") if name.strip())
+    study = Study(
+        data=data,
+        methods=names,
+        accelerations=acceleration,
+        mask=mask,
+        center_fraction=center_fraction,
+        coils=coils,
+        snr_db=snr,
+        single_coil=single_coil,
+        device=device,
+        seed=seed,
+    )
+    result = evaluate_to(study, output, progress=partial(progress, title="evaluate", unit="reconstructions"))
+    if json:
+        print_json(result)
+        return
+    from bayesmri.report.tables import text
+
+    print(text(means(result["rows"])))
+    for line in result["skipped"]:
+        print(f"skipped {line}", file=sys.stderr)
+    print(f"wrote {output} ({len(result['rows'])} rows), {output.with_suffix('.md')}, {output.with_suffix('.tex')}")

@@ -5,6 +5,9 @@ the edge pixel first (…1 0 | 0 1 2…), which for o = 3 is `replicate`. A tran
 strided one, padding included, so it needs no code of its own and restores any shape, odd or even.
 """
 
+from collections.abc import Callable
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -44,8 +47,8 @@ def blurred(k: Tensor) -> Tensor:
 
 def pad(x: Tensor, p: int) -> Tensor:
     """P x: p pixels of symmetric padding on every side."""
-    if p <= 1:
-        return F.pad(x, (p, p, p, p), mode="replicate")
+    if p == 1:
+        return _typed(_PadEdges.apply)(x)
     for dim in (-2, -1):
         x = x.index_select(dim, _mirror(x.shape[dim], p, x.device))
     return x
@@ -53,25 +56,60 @@ def pad(x: Tensor, p: int) -> Tensor:
 
 def pad_adjoint(v: Tensor, p: int) -> Tensor:
     """P* v: the padding is cut off and added to the pixels it was copied from."""
+    if p == 1:
+        return _typed(_FoldEdges.apply)(v)
     for dim in (-2, -1):
-        v = _fold_edges(v, dim) if p == 1 else _fold(v, dim, p)
+        shape = list(v.shape)
+        shape[dim] -= 2 * p
+        v = v.new_zeros(shape).index_add(dim, _mirror(shape[dim], p, v.device), v)
     return v
 
 
-def _fold_edges(v: Tensor, dim: int) -> Tensor:
-    """P* along one axis for p = 1: the outermost pixels join their neighbours."""
-    n = v.shape[dim] - 2
-    if n == 1:
-        return v.sum(dim, keepdim=True)
-    first, inner, last = v.narrow(dim, 0, 2), v.narrow(dim, 2, n - 2), v.narrow(dim, n, 2)
-    return torch.cat((first.sum(dim, keepdim=True), inner, last.sum(dim, keepdim=True)), dim)
+# 3x3 kernels are nearly all of the work. As each other's derivative, P and P* take one copy either way, where autograd
+# would take several and the compiler would stumble over the backward operator of `replicate`.
 
 
-def _fold(v: Tensor, dim: int, p: int) -> Tensor:
-    """P* along one axis for any p."""
-    shape = list(v.shape)
-    shape[dim] -= 2 * p
-    return v.new_zeros(shape).index_add(dim, _mirror(shape[dim], p, v.device), v)
+class _PadEdges(torch.autograd.Function):
+    """P for p = 1."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return F.pad(x, (1, 1, 1, 1), mode="replicate")
+
+    @staticmethod
+    def setup_context(ctx: object, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Linear: nothing to remember."""
+
+    @staticmethod
+    def backward(ctx: object, g: Tensor) -> Tensor:
+        return _typed(_FoldEdges.apply)(g)
+
+
+class _FoldEdges(torch.autograd.Function):
+    """P* for p = 1."""
+
+    @staticmethod
+    def forward(v: Tensor) -> Tensor:
+        rows = v[..., 1:-1, :].clone()
+        rows[..., 0, :] += v[..., 0, :]
+        rows[..., -1, :] += v[..., -1, :]
+        out = rows[..., 1:-1]
+        out[..., 0] += rows[..., 0]
+        out[..., -1] += rows[..., -1]
+        return out
+
+    @staticmethod
+    def setup_context(ctx: object, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Linear: nothing to remember."""
+
+    @staticmethod
+    def backward(ctx: object, g: Tensor) -> Tensor:
+        return _typed(_PadEdges.apply)(g)
+
+
+def _typed(apply: object) -> Callable[[Tensor], Tensor]:
+    """torch leaves `Function.apply` without types."""
+    return cast(Callable[[Tensor], Tensor], apply)
 
 
 def _mirror(n: int, p: int, device: torch.device) -> Tensor:

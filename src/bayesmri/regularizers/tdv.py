@@ -32,8 +32,8 @@ class TDVConfig:
         one real number added to all real and imaginary parts. "channel" is stricter, over each 3 x 3: R ignores any
         complex constant of any coil. "off" leaves K0 free.
     init: how weights start. "normal": every kernel N(0, 1/(in·o²)), as the authors do; R has no sign then, and ∇R no
-        useful direction. "positive": K2 is positive with sum 1 for each output and w is 1, so that R starts as a mean of
-        φ over random filters, a penalty on local variation that already helps.
+        useful direction. "positive": K2 is positive with sum 1 for each output and w is 1, so that R starts as a mean
+        of φ over random filters, a penalty on local variation that already helps.
     init_scale: w starts times this. R is linear in w, so it is the start scale of R.
     """
 

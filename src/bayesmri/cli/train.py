@@ -30,10 +30,11 @@ def train(config: Path, /, *overrides: Overrides, out: Path, resume: bool = Fals
         Print as JSON what would be trained: parameters, data, schedule, memory and time; train nothing.
     """
     from bayesmri.pipeline import train as pipeline
+    from bayesmri.pipeline.train_plan import plan
 
     settings = pipeline.read_config(config, overrides)
     if dry_run:
-        print_json(pipeline.dry_run(settings))
+        print_json(plan(settings))
         return
     pipeline.train(settings, out, resume=resume, say=_say)
 

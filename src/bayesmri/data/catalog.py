@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from bayesmri.data.formats import read
-from bayesmri.data.kspace import KSpace
+from bayesmri.data.formats import read, sniff
+from bayesmri.data.kspace import KSpace, check_grid
 from bayesmri.data.phantom import Anatomy
 from bayesmri.data.safe_h5 import dataset, names, open_h5, text_attribute
 from bayesmri.errors import BayesMRIError, ConfigError, DataError
 
-HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+LAYOUTS = {"fastmri": "kspace", "images-h5": "image"}  # formats of which one slice can be read
 Split = Literal["both", "train", "val"]
 
 
@@ -128,39 +128,51 @@ def _files(index: int, source: SourceConfig, notes: list[str]) -> list[Volume]:
 
 def _candidates(folder: Path) -> Iterable[Path]:
     """Files, and folders of DICOM slices, which are one volume."""
-    files = sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith("."))
-    dicom = {p.parent for p in files if p.suffix.lower() == ".dcm"}
-    yield from sorted(dicom)
-    yield from (p for p in files if p.parent not in dicom and p.suffix.lower() != ".hdr")
+    folders = set()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
+        if path.suffix.lower() == ".hdr":
+            continue  # the other half of a .cfl
+        if _is_dicom(path):
+            if path.parent not in folders:
+                folders.add(path.parent)
+                yield path.parent
+        else:
+            yield path
+
+
+def _is_dicom(path: Path) -> bool:
+    try:
+        return sniff(path) == "dicom"
+    except BayesMRIError:
+        return False
 
 
 def probe(path: Path, source: int = 0) -> Volume:
-    """Sizes and subject of one volume; of HDF5 in the layouts known here nothing but the header is read."""
-    if path.is_file():
-        with path.open("rb") as file:
-            if file.read(8) == HDF5_MAGIC and (volume := _probe_h5(path, source)):
-                return volume
+    """Sizes and subject of one volume; where one slice can be read alone, nothing but the header is read."""
+    kind = sniff(path)
+    if kind in LAYOUTS:
+        return _probe_h5(path, LAYOUTS[kind], source)
     data = read(path)
+    subject = data.header.patient_id or path.stem
     if isinstance(data, KSpace):
         _check_full(path, data.fully_sampled)
         slices, coils, H, W = data.z.shape
-        return Volume(source, path.name, data.header.patient_id or path.stem, slices, (H, W), coils, path, "", data.z.nbytes)
+        return Volume(source, path.name, subject, slices, (H, W), coils, path, "", data.z.nbytes)
     slices, H, W = data.magnitude.shape
-    return Volume(source, path.name, data.header.patient_id or path.stem, slices, (H, W), 0, path, "", 2 * slices * H * W)
+    return Volume(source, path.name, subject, slices, (H, W), 0, path, "", 2 * slices * H * W)
 
 
-def _probe_h5(path: Path, source: int) -> Volume | None:
+def _probe_h5(path: Path, layout: str, source: int) -> Volume:
+    wanted = (3, 4) if layout == "kspace" else (3,)
     with open_h5(path) as file:
-        layout = next((name for name in ("kspace", "image") if name in names(file)), None)
-        if layout is None:
-            return None
         data = dataset(file, layout)
-        if data.ndim not in ((3, 4) if layout == "kspace" else (3,)):
-            return None
+        if data.ndim not in wanted:
+            raise DataError(f"`{layout}` in {path.name} has shape {data.shape}: want {' or '.join(map(str, wanted))} axes")
         if "mask" in names(file):
             _check_full(path, bool(dataset(file, "mask")[()].all()))
         subject = text_attribute(file, "patient_id") or text_attribute(file, "subject") or path.stem
         coils = 0 if layout == "image" else 1 if data.ndim == 3 else data.shape[1]
+        check_grid(data.shape, ndim=data.ndim, axes="(slices, coils, H, W)" if data.ndim == 4 else "(slices, H, W)")
         size = data.size * (8 if layout == "kspace" else 2)
         return Volume(source, path.name, subject, data.shape[0], tuple(data.shape[-2:]), coils, path, layout, size)
 

@@ -17,7 +17,7 @@ from bayesmri.data.catalog import Catalog, SourceConfig, Volume, find
 from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.data.volumes import SliceReader
 from bayesmri.errors import ConfigError, DataError
-from bayesmri.physics.coils import compress_coils, compression_matrix
+from bayesmri.physics.coils import coil_gram, compress_coils, compression_matrix
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import MaskSpec
 from bayesmri.physics.scaling import Scaling
@@ -164,7 +164,7 @@ def make_element(y: Tensor, recipe: Recipe, *, patch_rows: int | None, rng: torc
     """z = M F y / c and Y = RSS(y) / c on a window of rows; c is the scale of the slice's zero-filled image."""
     mask = recipe.mask.draw(y.shape[-1], rng)
     z = mask * fft2c(y)
-    matrix = compression_matrix(z) if recipe.virtual else None
+    matrix = compression_matrix(coil_gram(z)) if recipe.virtual else None
     factor = recipe.scaling.factor(z) / (1 - recipe.augment.jitter * float(torch.rand(1, generator=rng)))
     part = cut(y, -2, *window(y.shape[-2], patch_rows, rng)) / factor
     z = mask * fft2c(part)

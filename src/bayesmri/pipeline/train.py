@@ -51,7 +51,7 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
                 say("note", {"text": note})
         volumes = list(dataset.validation()) if world.writes else []
         hooks = _hooks(config, out, state, dataset, say) if world.writes else None
-        accelerate = accelerator(config, state, say=lambda text: say("note", {"text": text}))
+        accelerate = accelerator(config, first=state.step, say=lambda text: say("note", {"text": text}))
         ended = run(config, state, dataset, volumes, hooks, accelerate=accelerate, world=world)
     finally:
         leave()

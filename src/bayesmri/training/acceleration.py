@@ -3,14 +3,25 @@
 from collections.abc import Callable
 
 from bayesmri.regularizers.base import Bound
+from bayesmri.regularizers.compiled import can_compile, compiled
 from bayesmri.training.settings import TrainConfig
-from bayesmri.training.state import State
 
-LONG = 2000  # updates; below, compiling costs more than it saves
+LONG = 500  # updates; below, compiling costs more than it saves
 
 
-def accelerator(config: TrainConfig, state: State, *, say: Callable[[str], None]) -> Callable[[Bound], Bound]:
-    return _as_it_is
+def accelerator(config: TrainConfig, *, first: int, say: Callable[[str], None]) -> Callable[[Bound], Bound]:
+    """What to make of a bound regularizer before it is unrolled.
+
+    first: the step the run begins at; what is left decides. Batches of many shapes would compile again and again.
+    """
+    wanted = config.train.compile
+    long = config.train.iterations - first >= LONG and config.data.patch_cols is not None
+    if wanted == "off" or (wanted == "auto" and not long):
+        return _as_it_is
+    if not can_compile():
+        say("∇R runs uncompiled: no working C++ compiler; slower, the same results to rounding")
+        return _as_it_is
+    return compiled
 
 
 def _as_it_is(reg: Bound) -> Bound:

@@ -68,13 +68,14 @@ def gradients(
 ) -> tuple[float, dict[str, Tensor], Tensor]:
     """The mean of J over the global batch, its gradient in θ and T, and `extra` summed over the processes."""
     theta, S = state.reg.weights(), unrolled_steps(config.unroll, state.step)
-    params = [*theta.values(), state.T]
+    params, gain = [*theta.values(), state.T], config.scaling.gain
     total, grads = torch.zeros(()), [torch.zeros_like(p) for p in params]
     for batch in batches:
         x = unroll(
             batch.z, batch.mask, accelerate(state.reg.bind(theta)), T=state.T, S=S, checkpoint=config.train.recompute
         )
-        J = loss(rss(x), batch.Y, config.loss).sum() / config.train.batch
+        # the loss looks at images of maximum about 1, whatever gain the network sees them with
+        J = loss(rss(x) / gain, batch.Y / gain, config.loss).sum() / config.train.batch
         torch._foreach_add_(grads, torch.autograd.grad(J, params))
         total = total + J.detach()
     total, extra, *grads = world.sum([total, extra, *grads])
@@ -137,7 +138,7 @@ def _after(
     # a checkpoint at the end is judged too; one by signal must be quick, the next session will judge its successor
     if state.step % every.val_every == 0 or (last and state.step == every.iterations):
         S = unrolled_steps(config.unroll, state.step - 1)
-        scores = validate(volumes, state.reg.bind(state.theta()), T=float(state.T), S=S)
+        scores = validate(volumes, state.reg.bind(state.theta()), T=state.T.item(), S=S)
         if scores is not None:
             hooks.validated(state.step, scores)
             if state.step % every.sample_every == 0 or last:
@@ -176,7 +177,7 @@ class _Window:
         return Report(
             step=state.step,
             S=unrolled_steps(config.unroll, state.step - 1),
-            T=float(state.T),
+            T=state.T.item(),
             lr=config.optimizer.lr * rate(config.optimizer, state.step - 1, progress=progress),
             loss=mean,
             seconds_per_step=pace,

@@ -83,7 +83,7 @@ def as_model(config: TrainConfig, state: State, card: Mapping[str, Any]) -> Mode
     _copy(state.theta(), reg)
     S = unrolled_steps(config.unroll, max(0, state.step - 1))
     return Model(
-        reg, float(state.T), S, config.coil_convention(), config.scaling, config.mask.acceleration, {**card, "step": state.step}
+        reg, state.T.item(), S, config.coil_convention(), config.scaling, config.mask.acceleration, {**card, "step": state.step}
     )
 
 

@@ -1,0 +1,120 @@
+"""What a training run would be, without running it: parameters, data, schedule, and memory and time from one small step."""
+
+from __future__ import annotations
+
+import resource
+import time
+from typing import TYPE_CHECKING, Any
+
+from bayesmri.config import as_dict
+from bayesmri.errors import BayesMRIError
+
+if TYPE_CHECKING:
+    from bayesmri.data.dataset import Batch
+    from bayesmri.training.settings import TrainConfig
+    from bayesmri.training.state import State
+
+
+def plan(config: TrainConfig) -> dict[str, Any]:
+    """JSON values; data that is not there is reported, not an error."""
+    import torch
+
+    from bayesmri.data.dataset import Dataset
+    from bayesmri.training.state import start
+
+    if config.train.threads:
+        torch.set_num_threads(config.train.threads)
+    state = start(config)
+    try:
+        dataset = Dataset(config.data, config.recipe(), seed=config.seed)
+        found: dict[str, Any] = _data_facts(dataset)
+        batch: Batch | None = dataset.element(0, 0)
+    except BayesMRIError as error:
+        found, batch = {"missing": str(error)}, None
+    return {
+        "name": config.name,
+        "parameters": sum(w.numel() for w in state.reg.weights().values()) + 1,
+        "data": found,
+        "schedule": _schedule(config),
+        "expected": _expected(config, state, batch),
+        "config": as_dict(config),
+    }
+
+
+def _data_facts(dataset: Any) -> dict[str, Any]:
+    from bayesmri.pipeline.train import data_facts
+
+    return data_facts(dataset)
+
+
+def _schedule(config: TrainConfig) -> list[dict[str, Any]]:
+    """Every step at which S or the learning rate's halving changes."""
+    from bayesmri.training.schedule import rate, resets, unrolled_steps
+
+    n, rows = config.train.iterations, []
+    steps = {0, n - 1, *range(0, n, config.unroll.S_every)}
+    if config.optimizer.schedule == "halving":
+        steps |= set(range(0, n, config.optimizer.halve_every))
+    before = None
+    for step in sorted(steps):
+        S = unrolled_steps(config.unroll, step)
+        lr = config.optimizer.lr * rate(config.optimizer, step, progress=step / n)
+        if (S, lr) != before:
+            rows.append({"step": step, "S": S, "lr": lr, "resets_moments": resets(config.optimizer, step)})
+        before = (S, lr)
+    return rows
+
+
+def _expected(config: TrainConfig, state: State, batch: Batch | None) -> dict[str, Any]:
+    """One element with S = 1 is run for real; a step is that times batch and S."""
+    from bayesmri.training.schedule import unrolled_steps
+
+    if batch is None:
+        return {"seconds": "not measured", "memory_bytes": "not measured"}
+    seconds, saved = _measure(config, state, batch)
+    n, B, unroll = config.train.iterations, config.train.batch, config.unroll
+    total = sum(unrolled_steps(unroll, step) for step in range(n)) * B * seconds
+    if config.train.max_minutes is not None:
+        total = min(total, 60 * config.train.max_minutes)
+    kept = saved * B if config.train.recompute else saved * B * unroll.S_max
+    states = batch.z.numel() * batch.z.element_size() * B * (unroll.S_max + 4)
+    weights = 5 * 4 * sum(w.numel() for w in state.reg.weights().values())
+    return {
+        "seconds": round(total, 1),
+        "seconds_per_step": {"first": seconds * B * unroll.S_start, "last": seconds * B * unrolled_steps(unroll, n)},
+        "memory_bytes": kept + states + weights + _resident(),
+        "basis": "one element with S = 1, eager, times batch and S",
+    }
+
+
+def _measure(config: TrainConfig, state: State, batch: Batch) -> tuple[float, int]:
+    """Seconds of one gradient of one element with S = 1, and the bytes autograd keeps for it."""
+    import torch
+    from torch import Tensor
+
+    from bayesmri.complexes import rss
+    from bayesmri.solver import unroll
+    from bayesmri.training.loss import loss
+
+    seen: dict[int, int] = {}
+
+    def keep(t: Tensor) -> Tensor:
+        seen[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        return t
+
+    theta = state.reg.weights()
+    for _ in range(2):  # the first warms up
+        begun = time.perf_counter()
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+            x = unroll(batch.z, batch.mask, state.reg.bind(theta), T=state.T, S=1)
+            J = loss(rss(x), batch.Y, config.loss).sum()
+        torch.autograd.grad(J, [*theta.values(), state.T])
+        seconds = time.perf_counter() - begun
+        saved = sum(seen.values())
+        seen.clear()
+    return seconds * (4 / 3 if config.train.recompute else 1), saved
+
+
+def _resident() -> int:
+    """What the process holds already, torch included."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -26,7 +26,8 @@ def rss(y: Tensor) -> Tensor:
 
 def norm(x: Tensor) -> Tensor:
     """‖x‖₂ over all entries."""
-    return torch.linalg.vector_norm(torch.view_as_real(x))
+    length: Tensor = torch.linalg.vector_norm(torch.view_as_real(x))
+    return length
 
 
 def inner(a: Tensor, b: Tensor) -> Tensor:

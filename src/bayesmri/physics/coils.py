@@ -19,7 +19,8 @@ def coil_gram(z: Tensor) -> Tensor:
 def compression_matrix(gram: Tensor) -> Tensor:
     """Uᴴ of the SVD z = U Σ Vᴴ, from z zᴴ = U Σ² Uᴴ: unitary (Q, Q), rows ordered by the energy they collect."""
     _, vectors = torch.linalg.eigh(gram)
-    return vectors.flip(-1).mH
+    matrix: Tensor = vectors.flip(-1).mH
+    return matrix
 
 
 def compress_coils(z: Tensor, Q: int, matrix: Tensor | None = None) -> Tensor:

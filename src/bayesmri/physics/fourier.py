@@ -8,19 +8,23 @@ AXES = (-2, -1)
 
 def fft2c(x: Tensor) -> Tensor:
     """u = F x: image → k-space, complex (..., H, W), zero frequency at (H // 2, W // 2)."""
-    return torch.fft.fftshift(torch.fft.fft2(torch.fft.ifftshift(x, dim=AXES), norm="ortho"), dim=AXES)
+    out: Tensor = torch.fft.fftshift(torch.fft.fft2(torch.fft.ifftshift(x, dim=AXES), norm="ortho"), dim=AXES)
+    return out
 
 
 def ifft2c(u: Tensor) -> Tensor:
     """x = F⁻¹ u = F* u: k-space → image."""
-    return torch.fft.fftshift(torch.fft.ifft2(torch.fft.ifftshift(u, dim=AXES), norm="ortho"), dim=AXES)
+    out: Tensor = torch.fft.fftshift(torch.fft.ifft2(torch.fft.ifftshift(u, dim=AXES), norm="ortho"), dim=AXES)
+    return out
 
 
 def ifft1c(u: Tensor, dim: int) -> Tensor:
     """The centred unitary inverse transform along one axis (readout windows are cut after it)."""
-    return torch.fft.fftshift(torch.fft.ifft(torch.fft.ifftshift(u, dim=dim), norm="ortho", dim=dim), dim=dim)
+    out: Tensor = torch.fft.fftshift(torch.fft.ifft(torch.fft.ifftshift(u, dim=dim), norm="ortho", dim=dim), dim=dim)
+    return out
 
 
 def fft1c(x: Tensor, dim: int) -> Tensor:
     """The centred unitary transform along one axis, inverse of `ifft1c`."""
-    return torch.fft.fftshift(torch.fft.fft(torch.fft.ifftshift(x, dim=dim), norm="ortho", dim=dim), dim=dim)
+    out: Tensor = torch.fft.fftshift(torch.fft.fft(torch.fft.ifftshift(x, dim=dim), norm="ortho", dim=dim), dim=dim)
+    return out

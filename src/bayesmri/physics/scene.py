@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError
 
 COARSE = 48  # fields this smooth are computed on a coarse grid and interpolated
@@ -26,7 +27,7 @@ def loop_sensitivities(Q: int, shape: tuple[int, int], *, rng: torch.Generator) 
     coarse = torch.stack((B[..., 0], -B[..., 1]), dim=1).reshape(Q, 2, COARSE, COARSE)
     re, im = _enlarge(coarse, shape).unbind(dim=1)
     s = torch.complex(re, im)
-    return s / torch.linalg.vector_norm(s, dim=0)
+    return s / rss(s)
 
 
 def smooth_phase(shape: tuple[int, int], *, rng: torch.Generator, strength: float = 1.0) -> Tensor:

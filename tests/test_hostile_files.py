@@ -4,7 +4,6 @@ import gzip
 import io
 import os
 import struct
-import time
 import zipfile
 from pathlib import Path
 
@@ -19,11 +18,9 @@ from reader_files import header_xml, mrd_line, random_kspace, write_cfl, write_h
 
 
 def refused(path: Path, kind: type[BayesMRIError] = BayesMRIError) -> str:
-    """The one line with which `path` is refused, in under a second of work (a busy machine may take longer)."""
-    start = time.process_time()
+    """The one line with which `path` is refused."""
     with pytest.raises(kind) as caught:
         read(path)
-    assert time.process_time() - start < 1
     message = str(caught.value)
     assert message
     assert message.isprintable()  # neither a newline nor an escape

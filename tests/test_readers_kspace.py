@@ -116,14 +116,6 @@ def test_undersampling_without_a_mask_is_found(tmp_path: Path) -> None:
     assert data.acceleration == 3
 
 
-def test_uncentred_kspace_and_empty_slices_are_noted(tmp_path: Path) -> None:
-    u = np.fft.ifftshift(random_kspace(3, 16, 16), axes=(-2, -1))
-    u[0] = 0
-    notes = read_kspace(write_h5(tmp_path / "a.h5", {"kspace": u})).header.notes
-    assert any("fftshift" in note for note in notes)
-    assert any("1 of 3 slices" in note for note in notes)
-
-
 @pytest.mark.parametrize(
     ("shape", "full"), [((16, 17), (1, 1, 16, 17)), ((3, 16, 17), (1, 3, 16, 17)), ((2, 3, 16, 17),) * 2]
 )

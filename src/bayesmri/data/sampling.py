@@ -1,4 +1,4 @@
-"""Which lines were acquired, and what looks odd: every k-space reader ends here."""
+"""Which lines were acquired: every k-space reader ends here."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def finish(
     mask: NDArray[np.bool_] | None = None,
     truth: NDArray[np.float32] | None = None,
 ) -> KSpace:
-    """Check z (slices, Q, H, W), settle its mask, and note what looks wrong. z is zeroed outside the mask, in place."""
+    """Check z (slices, Q, H, W) and settle its mask. z is zeroed outside the mask, in place."""
     check_grid(z.shape, ndim=4, axes="(slices, coils, H, W)")
     check_finite("k-space", z)
     if mask is None:
@@ -27,8 +27,7 @@ def finish(
             z[..., ~mask] = 0
         if not acquired_lines(z).any():
             raise DataError("k-space is zero everywhere on the acquired lines: there is nothing to reconstruct")
-    notes = header.notes + notes + oddities(z)
-    return KSpace(z=z, mask=mask, header=replace(header, notes=notes), truth=truth)
+    return KSpace(z=z, mask=mask, header=replace(header, notes=header.notes + notes), truth=truth)
 
 
 def sampling_pattern(lines: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
@@ -77,20 +76,3 @@ def as_slices(z: NDArray[np.complex64], *, three: str) -> NDArray[np.complex64]:
     if z.ndim == 4:
         return z
     raise FormatError(f"k-space of shape {z.shape} came: want (H, W), ({three}, H, W) or (slices, coils, H, W)")
-
-
-def oddities(z: NDArray[np.complex64]) -> tuple[str, ...]:
-    """Sentences on what no healthy scan shows: empty slices, a peak of energy far from the centre."""
-    notes = []
-    empty = [i for i, part in enumerate(z) if not part.any()]
-    if empty:
-        notes.append(f"{len(empty)} of {len(z)} slices hold no signal (first: slice {empty[0]})")
-    H, W = z.shape[-2:]
-    energy = np.sum(np.abs(z[len(z) // 2].astype(np.complex128)) ** 2, axis=0)
-    h, w = (int(i) for i in np.unravel_index(int(np.argmax(energy)), energy.shape))
-    if energy[h, w] > 0 and (abs(h - H // 2) > max(2, H // 4) or abs(w - W // 2) > max(2, W // 4)):
-        notes.append(
-            f"k-space peaks at row {h}, column {w} of {H} x {W}, far from its centre: "
-            "is it centred? np.fft.fftshift over the last two axes may be missing"
-        )
-    return tuple(notes)

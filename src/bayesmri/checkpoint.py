@@ -1,8 +1,9 @@
 """Models and training states on disk: safetensors for numbers, JSON for the rest, checksums for both; no pickle.
 
-A checkpoint is a JSON file `step-00001000.json` and what it names beside it: `….safetensors`, the weights to reconstruct
-with, and `….state.safetensors`, what training needs besides to go on. The JSON is written last and carries the sha256 of
-the others and of itself, so a checkpoint is either whole or not there. Without the state it is a model to give away.
+A checkpoint is a JSON file `step-00001000.json` and what it names beside it: `….safetensors`, the weights to
+reconstruct with, and `….state.safetensors`, what training needs besides to go on. The JSON is written last and carries
+the sha256 of the others and of itself, so a checkpoint is either whole or not there. Without the state it is a model to
+give away.
 """
 
 import hashlib
@@ -73,7 +74,7 @@ def save_model(path: Path, model: Model) -> None:
 
 
 def load_model(path: Path) -> Model:
-    """The model of a JSON or safetensors file, or the best of a run folder; damage and foreign files are a ModelError."""
+    """The model of a JSON or safetensors file, or the best of a run folder; anything else is a ModelError."""
     return _model(*_open(_locate(path)))
 
 
@@ -131,7 +132,7 @@ def _locate(path: Path) -> Path:
     models = sorted(p for p in path.glob("*.json") if p.with_suffix(".safetensors").exists())
     if len(models) == 1:
         return models[0]
-    raise ModelError(f"{path} holds {len(models)} models and no checkpoint: give a run folder or one model's .json file")
+    raise ModelError(f"{path} holds {len(models)} models and no checkpoint: give a run folder or a model's .json")
 
 
 def _describe(model: Model) -> dict[str, Any]:
@@ -187,7 +188,7 @@ def _open(path: Path) -> tuple[dict[str, Any], Path]:
     if digest != _digest(record):
         raise ModelError(f"{path.name} is damaged: its content does not match its sha256; copy it again")
     if version != FORMAT:
-        raise ModelError(f"{path.name} has format {version}, this version reads {FORMAT}: use the version that wrote it")
+        raise ModelError(f"{path.name} has format {version}, want {FORMAT}: use the version that wrote it")
     return record, path
 
 

@@ -1,8 +1,8 @@
-"""Frozen dataclasses <-> TOML and JSON: every number has one typed field, and an unknown key names its nearest neighbour.
+"""Frozen dataclasses <-> TOML and JSON: every number has one typed field, an unknown key names its nearest neighbour.
 
-A dataclass is its own schema: field types are checked, defaults fill what a file leaves out, and a nested dataclass is a
-section. A field that may hold one of several classes lists them by name, `field(metadata={"kinds": {"tdv": TDVConfig}})`;
-its section then says `kind = "tdv"`.
+A dataclass is its own schema: field types are checked, defaults fill what a file leaves out, and a nested dataclass is
+a section. A field that may hold one of several classes lists them by name,
+`field(metadata={"kinds": {"tdv": TDVConfig}})`; its section then says `kind = "tdv"`.
 """
 
 import difflib
@@ -117,7 +117,8 @@ def _value(hint: Any, raw: Any, where: str) -> Any:
     if is_dataclass(hint):
         if not isinstance(raw, Mapping):
             raise ConfigError(f"{where} = {raw!r}: want a section with keys")
-        return parse(typing.cast(type, hint), {k: v for k, v in raw.items() if k != "kind" or _has_kind(hint)}, where=where)
+        table = {k: v for k, v in raw.items() if k != "kind" or _has_kind(hint)}
+        return parse(typing.cast(type, hint), table, where=where)
     return _scalar(hint, raw, where)
 
 
@@ -167,8 +168,8 @@ def _tuple(items: tuple[Any, ...], raw: Any, where: str) -> tuple[Any, ...]:
 def _plain(value: Any, f: "Field[Any] | None" = None) -> Any:
     if is_dataclass(value):
         kinds = {} if f is None else f.metadata.get("kinds", {})
-        tag = {"kind": name for name, cls in kinds.items() if cls is type(value)}
-        return tag | as_dict(value)
+        names = [name for name, cls in kinds.items() if cls is type(value)]
+        return ({"kind": names[0]} if names else {}) | as_dict(value)
     if isinstance(value, tuple):
         return [_plain(v) for v in value]
     return value

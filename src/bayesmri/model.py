@@ -1,4 +1,4 @@
-"""A trained model as one value: regularizer, T, S, input scaling and coil convention, with the card that describes it."""
+"""A trained model as one value: regularizer, T, S, input scaling and coil convention, with its card."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

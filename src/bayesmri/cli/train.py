@@ -1,6 +1,8 @@
 """bayesmri train CONFIG.toml --out RUN."""
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,11 +38,42 @@ def train(config: Path, /, *overrides: Overrides, out: Path, resume: bool = Fals
     if dry_run:
         print_json(plan(settings))
         return
-    pipeline.train(settings, out, resume=resume, say=_say)
+    with _display() as say:
+        ended = pipeline.train(settings, out, resume=resume, say=say)
+        say("note", {"text": _farewell(ended)})
 
 
-def _say(event: str, values: dict[str, Any]) -> None:
+@contextmanager
+def _display() -> Iterator[Callable[[str, dict[str, Any]], None]]:
+    """A bar with the latest line on a terminal, plain lines elsewhere; always on stderr."""
+    if not sys.stderr.isatty():
+        yield _print
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("preparing", total=None)
+
+        def say(event: str, values: dict[str, Any]) -> None:
+            if event == "log":
+                text = _line(event, values).partition(": ")[2]
+                bar.update(task, total=values["iterations"], completed=values["step"], description=text)
+            else:
+                bar.console.print(_line(event, values), highlight=False, markup=False)
+
+        yield say
+
+
+def _print(event: str, values: dict[str, Any]) -> None:
     print(_line(event, values), file=sys.stderr, flush=True)
+
+
+def _farewell(ended: dict[str, Any]) -> str:
+    how = {"finished": "finished", "time": "time is up", "signal": "stopped by a signal"}[ended["ended"]]
+    more = "" if ended["ended"] == "finished" else "; --resume goes on"
+    return f"{how} after step {ended['step']}: {ended['run']}{more}"
 
 
 def _line(event: str, v: dict[str, Any]) -> str:

@@ -35,8 +35,13 @@ class Augment:
             raise ConfigError(f"augment.jitter = {self.jitter}: want a share of at least 0 and below 1")
 
 
-def uniform(low: float, high: float, rng: torch.Generator) -> float:
+def uniform(ends: tuple[float, float], rng: torch.Generator) -> float:
+    low, high = ends
     return low + (high - low) * float(torch.rand(1, generator=rng))
+
+
+def _log_uniform(ends: tuple[float, float], rng: torch.Generator) -> float:
+    return math.exp(uniform((math.log(ends[0]), math.log(ends[1])), rng))
 
 
 def turn_and_flip(y: Tensor, how: Augment, rng: torch.Generator) -> Tensor:
@@ -49,8 +54,7 @@ def turn_and_flip(y: Tensor, how: Augment, rng: torch.Generator) -> Tensor:
 
 def vary(X: Tensor, how: Augment, rng: torch.Generator) -> Tensor:
     """Another size and intensity of a magnitude image (H, W) with values in [0, 1]."""
-    factor = math.exp(uniform(*map(math.log, how.resize), rng))
-    gamma = math.exp(uniform(*map(math.log, how.gamma), rng))
+    factor, gamma = (_log_uniform(ends, rng) for ends in (how.resize, how.gamma))
     if factor != 1:
         size = [max(16, round(n * factor)) for n in X.shape]
         X = interpolate(X[None, None], size=size, mode="bilinear", antialias=True, align_corners=False)[0, 0]

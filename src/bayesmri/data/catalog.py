@@ -167,7 +167,8 @@ def _probe_h5(path: Path, layout: str, source: int) -> Volume:
     with open_h5(path) as file:
         data = dataset(file, layout)
         if data.ndim not in wanted:
-            raise DataError(f"`{layout}` in {path.name} has shape {data.shape}: want {' or '.join(map(str, wanted))} axes")
+            axes = " or ".join(map(str, wanted))
+            raise DataError(f"`{layout}` in {path.name} has shape {data.shape}: want {axes} axes")
         if "mask" in names(file):
             _check_full(path, bool(dataset(file, "mask")[()].all()))
         subject = text_attribute(file, "patient_id") or text_attribute(file, "subject") or path.stem

@@ -1,7 +1,7 @@
 """Training elements (z, M, Y), each a function of (seed, step, index) alone, and the fixed validation volumes.
 
-No state runs along with training: element i of step k is the same whichever thread or process asks, in whatever order, so
-resuming, prefetching and several processes are exact.
+No state runs along with training: element i of step k is the same whichever thread or process asks, in whatever order,
+so resuming, prefetching and several processes are exact.
 """
 
 import hashlib
@@ -154,7 +154,7 @@ class Dataset:
         X = cut(X, -1, *window(X.shape[-1], cols, rng))
         scanner = Scanner(
             coils=_n_coils(self.recipe, rng),
-            snr_db=uniform(*self.recipe.simulation.snr_db, rng),
+            snr_db=uniform(self.recipe.simulation.snr_db, rng),
             phase=self.recipe.simulation.phase,
         )
         return ifft2c(acquire(X[None], scanner, rng=rng))[0]

@@ -1,7 +1,6 @@
 """From a volume of the catalogue to one slice in the image domain: measured coil images, or a magnitude image."""
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from bayesmri.data.cache import Array, ArrayCache
 from bayesmri.data.catalog import Volume
 from bayesmri.data.formats import read
 from bayesmri.data.kspace import KSpace, check_finite
-from bayesmri.data.phantom import PhantomSpec, phantom
+from bayesmri.data.phantom import Anatomy, Contrast, PhantomSpec, phantom
 from bayesmri.data.safe_h5 import dataset, open_h5
 from bayesmri.errors import DataError
 from bayesmri.physics.coils import emulate_single_coil
@@ -38,7 +37,10 @@ class SliceReader:
         return torch.from_numpy(self._slice(volume, index))
 
     def magnitude(self, volume: Volume, index: int) -> Tensor:
-        """X of one slice of a magnitude volume, float32 (H, W), the volume's (or, of large files, the slice's) maximum at 1."""
+        """X of one slice of a magnitude volume, float32 (H, W).
+
+        Its volume has maximum 1; where slices are read one by one, each slice has.
+        """
         return torch.from_numpy(self._slice(volume, index).astype(np.float32) / LEVELS)
 
     def _slice(self, volume: Volume, index: int) -> Array:
@@ -66,11 +68,11 @@ class SliceReader:
 
 def draw_phantom(volume: Volume) -> Tensor:
     """The phantom that a volume's name stands for: the name is its seed."""
-    anatomy = "knee" if volume.name.startswith("knee") else "head"
+    anatomy: Anatomy = "knee" if volume.name.startswith("knee") else "head"
     seed = int.from_bytes(hashlib.sha256(volume.name.encode()).digest()[:4])
-    spec = PhantomSpec(anatomy=anatomy, shape=volume.shape)  # type: ignore[arg-type]
-    contrast = "PD-FS" if seed % 2 and anatomy == "knee" else "PD"
-    return phantom(replace(spec, contrast=contrast), rng=torch.Generator().manual_seed(seed))
+    contrast: Contrast = "PD-FS" if seed % 2 and anatomy == "knee" else "PD"
+    spec = PhantomSpec(anatomy=anatomy, contrast=contrast, shape=volume.shape)
+    return phantom(spec, rng=torch.Generator().manual_seed(seed))
 
 
 def _read_slice(path: Path, layout: str, index: int) -> Array:
@@ -90,4 +92,5 @@ def _read_slice(path: Path, layout: str, index: int) -> Array:
 def _levels(magnitude: NDArray[np.float32]) -> Array:
     """Non-negative values → uint16 with the maximum at LEVELS."""
     peak = max(float(magnitude.max()), 1e-30)
-    return np.rint(np.clip(magnitude, 0, None) * (LEVELS / peak)).astype(np.uint16)
+    levels: Array = np.rint(np.clip(magnitude, 0, None) * (LEVELS / peak)).astype(np.uint16)
+    return levels

@@ -12,7 +12,6 @@ from bayesmri.errors import ConfigError
 if TYPE_CHECKING:
     from bayesmri.checkpoint import Checkpoint
     from bayesmri.model import Model
-    from bayesmri.training.distributed import World
     from bayesmri.training.loop import Hooks, Report
     from bayesmri.training.settings import TrainConfig
     from bayesmri.training.state import State
@@ -38,7 +37,7 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
     from bayesmri.data.dataset import Dataset
     from bayesmri.training.acceleration import accelerator
     from bayesmri.training.distributed import join, leave
-    from bayesmri.training.loop import run
+    from bayesmri.training.loop import no_hooks, run
 
     if config.train.threads:
         torch.set_num_threads(config.train.threads)
@@ -50,7 +49,7 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
             for note in dataset.catalog.notes:
                 say("note", {"text": note})
         volumes = list(dataset.validation()) if world.writes else []
-        hooks = _hooks(config, out, state, dataset, say) if world.writes else None
+        hooks = _hooks(config, out, state, dataset, say) if world.writes else no_hooks()
         accelerate = accelerator(config, first=state.step, say=lambda text: say("note", {"text": text}))
         ended = run(config, state, dataset, volumes, hooks, accelerate=accelerate, world=world)
     finally:

@@ -1,4 +1,4 @@
-"""What a training run would be, without running it: parameters, data, schedule, and memory and time from one small step."""
+"""What a training run would be, without running it: parameters, data, schedule, memory and time from a small step."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class World:
             return list(tensors)
         flat = torch.cat([t.detach().flatten() for t in tensors])
         dist.all_reduce(flat)
-        parts = flat.split([t.numel() for t in tensors])
+        parts = torch.split_with_sizes(flat, [t.numel() for t in tensors])
         return [part.view(t.shape) for part, t in zip(parts, tensors, strict=True)]
 
 

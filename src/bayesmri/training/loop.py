@@ -44,12 +44,21 @@ class Report:
 
 @dataclass(frozen=True)
 class Hooks:
-    """Who listens; only the writing process calls them. save gets the last scores and whether the run ends here."""
+    """Who listens; only the writing process calls them. save gets the scores of this step, where there are any."""
 
     log: Callable[[Report], None]
     validated: Callable[[int, Scores], None]
     sample: Callable[[int, Scores], None]
     save: Callable[[State, Scores | None], None]
+
+
+def no_hooks() -> Hooks:
+    """For the processes that do not write."""
+    return Hooks(log=_ignore, validated=_ignore, sample=_ignore, save=_ignore)
+
+
+def _ignore(*values: object) -> None:
+    """Nobody listens."""
 
 
 @dataclass
@@ -211,7 +220,7 @@ def _signals() -> Iterator[threading.Event]:
         yield asked
         return
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.getsignal(number) for number in numbers}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
 
     def ask(number: int, frame: Any) -> None:
         asked.set()
@@ -222,5 +231,5 @@ def _signals() -> Iterator[threading.Event]:
     try:
         yield asked
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for known, handler in before.items():
+            signal.signal(known, handler)

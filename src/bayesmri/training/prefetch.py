@@ -1,4 +1,4 @@
-"""Batches prepared ahead by one thread; since elements are functions of (step, index), order and timing change nothing."""
+"""Batches prepared ahead by one thread; elements are functions of (step, index), so timing changes nothing."""
 
 import queue
 import threading
@@ -30,7 +30,9 @@ class Prefetch:
         torch.set_num_threads(threads)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._stop.set()
         self._thread.join()
 

@@ -19,7 +19,7 @@ class UnrollConfig:
     def __post_init__(self) -> None:
         if not (self.T0 >= 0 and 1 <= self.S_start <= self.S_max and self.S_every >= 1):
             raise ConfigError(
-                f"unroll with T0 = {self.T0}, S_start = {self.S_start}, S_every = {self.S_every}, S_max = {self.S_max}: "
+                f"unroll with T0 = {self.T0}, S from {self.S_start} every {self.S_every} to {self.S_max}: "
                 "want T0 ≥ 0, 1 ≤ S_start ≤ S_max, S_every ≥ 1"
             )
 
@@ -50,7 +50,7 @@ class OptimizerConfig:
 
     def __post_init__(self) -> None:
         if not (self.lr >= 0 and self.lr_T >= 0 and self.eps > 0):
-            raise ConfigError(f"optimizer with lr = {self.lr}, lr_T = {self.lr_T}, eps = {self.eps}: want positive rates")
+            raise ConfigError(f"optimizer with lr = {self.lr}, lr_T = {self.lr_T}, eps = {self.eps}: want rates ≥ 0")
         if not all(0 <= b < 1 for b in (*self.betas, self.ema)):
             raise ConfigError(f"optimizer with betas = {self.betas}, ema = {self.ema}: want numbers in [0, 1)")
         if self.halve_every < 1 or min(self.warmup, self.reset_every, self.clip) < 0:

@@ -27,7 +27,7 @@ class RunConfig:
 
     iterations: updates. batch: elements per update, over all processes.
     max_minutes: wall clock after which the run ends with a checkpoint; None is no limit.
-    clock: a cosine schedule follows max_minutes where that comes before `iterations`; such runs repeat in spirit, not in bits.
+    clock: a cosine schedule follows max_minutes where that comes before `iterations`; such runs do not repeat in bits.
     init_from: run or model whose weights and T are the start (R=8 continues from R=4).
     recompute: keep only the states x_s and compute the rest again on the way back: memory flat in S, a third slower.
     compile: of ∇R: auto, where the run is long enough to pay for it.

@@ -57,13 +57,18 @@ def resume(config: TrainConfig, checkpoint: Checkpoint) -> State:
                 average.copy_(checkpoint.model.regularizer.weights()[name])
         state.adam.restore(saved)
     except (KeyError, RuntimeError) as error:
-        raise ModelError(f"the checkpoint of step {checkpoint.step} does not fit this configuration: {error}") from error
+        raise ModelError(f"checkpoint {checkpoint.step} does not fit this configuration: {error}") from error
     state.step, state.elapsed = checkpoint.step, float(checkpoint.facts["elapsed"])
     return state
 
 
 def snapshot(
-    config: TrainConfig, state: State, *, metrics: Mapping[str, float] | None, facts: Mapping[str, Any], card: Mapping[str, Any]
+    config: TrainConfig,
+    state: State,
+    *,
+    metrics: Mapping[str, float] | None,
+    facts: Mapping[str, Any],
+    card: Mapping[str, Any],
 ) -> Checkpoint:
     """The state as a checkpoint."""
     saved = {f"theta.{n}": w.detach() for n, w in state.reg.weights().items()}
@@ -83,7 +88,13 @@ def as_model(config: TrainConfig, state: State, card: Mapping[str, Any]) -> Mode
     _copy(state.theta(), reg)
     S = unrolled_steps(config.unroll, max(0, state.step - 1))
     return Model(
-        reg, state.T.item(), S, config.coil_convention(), config.scaling, config.mask.acceleration, {**card, "step": state.step}
+        regularizer=reg,
+        T=state.T.item(),
+        S=S,
+        coils=config.coil_convention(),
+        scaling=config.scaling,
+        acceleration=config.mask.acceleration,
+        card={**card, "step": state.step},
     )
 
 

@@ -45,5 +45,5 @@ def validate(volumes: Sequence[Validation], reg: Regularizer, *, T: float, S: in
         rows.append((a.psnr, a.ssim, a.nmse, b.psnr, b.ssim))
         middle = len(X) // 2
         pictures.append((X0[middle], X[middle], v.Y[middle]))
-    means = torch.tensor(rows, dtype=torch.float64).mean(dim=0).tolist()
-    return Scores(*means, pictures=pictures[0])
+    p, s, n, p0, s0 = torch.tensor(rows, dtype=torch.float64).mean(dim=0).tolist()
+    return Scores(p, s, n, p0, s0, pictures[0])

@@ -10,6 +10,7 @@ from importlib import metadata
 
 from cyclopts import App, CycloptsError
 
+from bayesmri.cli.bench import bench
 from bayesmri.cli.demo import demo
 from bayesmri.cli.evaluate import evaluate
 from bayesmri.cli.inspect import inspect
@@ -44,6 +45,7 @@ def build_app() -> App:
         evaluate,
         help_epilogue="Example: bayesmri evaluate --data val/ --methods zero-filled,tv,runs/small --acceleration 4 8",
     )
+    app.command(bench, help_epilogue="Example: bayesmri bench --json")
     app.command(demo, help_epilogue="Example: bayesmri demo -o out/demo")
     return app
 

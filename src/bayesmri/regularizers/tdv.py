@@ -71,11 +71,15 @@ class TDVConfig:
 @final
 @dataclass(frozen=True)
 class TDVCore(Core):
-    """r and ∇R as pure functions of real features (B, C, H, W); C is what K0 takes, 2Q for complex images."""
+    """r and ∇R as pure functions of real features (B, C, H, W); C is what K0 takes, 2Q for complex images.
+
+    memory_format: of the features; channels_last is faster everywhere, the other is what `bench` compares with.
+    """
 
     macroblocks: int
     scales: int
     blur: bool = False
+    memory_format: torch.memory_format = torch.channels_last
 
     def density(self, v: Tensor, theta: Weights) -> Tensor:
         """r = (1/m) w ψ(K0 v)."""
@@ -88,7 +92,7 @@ class TDVCore(Core):
         kernels = self._kernels(theta)
         pyramid, traces = self._forward(v, theta, kernels)
         w = theta["w"]
-        seed = (w / w.shape[1]).expand_as(_finest(pyramid)).contiguous(memory_format=torch.channels_last)
+        seed = (w / w.shape[1]).expand_as(_finest(pyramid)).contiguous(memory_format=self.memory_format)
         g: Pyramid = (seed, *(None,) * (self.scales - 1))
         for k, trace in zip(reversed(kernels), reversed(traces), strict=True):
             g = macroblock_adjoint(g, k, trace)
@@ -96,7 +100,7 @@ class TDVCore(Core):
 
     def _forward(self, v: Tensor, theta: Weights, kernels: tuple[Macroblock, ...]) -> tuple[Pyramid, list[Trace]]:
         """ψ(K0 v) on all scales, and what the adjoint sweep needs."""
-        v = v.contiguous(memory_format=torch.channels_last)
+        v = v.contiguous(memory_format=self.memory_format)
         pyramid: Pyramid = (conv(v, theta["K0"]), *(None,) * (self.scales - 1))
         traces = []
         for k in kernels:

@@ -1,0 +1,188 @@
+"""How fast, as ratios within one run: against the machine's own convolution peak, plain eager code, plain autograd."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bayesmri.complexes import rss, to_complex, to_real
+from bayesmri.physics.fourier import ifft2c
+from bayesmri.physics.mask import random_mask
+from bayesmri.regularizers.base import Bound, Core, Regularizer
+from bayesmri.regularizers.compiled import compiled
+from bayesmri.regularizers.tdv import TDV, TDVConfig, TDVCore
+from bayesmri.solver import unroll
+from bayesmri.training.loss import LossConfig, loss
+
+PAPER = TDVConfig()  # m = 64, 3 macroblocks, 4 scales
+TRAINED = TDVConfig(features=32, macroblocks=1, scales=3)  # what trains on a laptop
+IMAGE, PATCH, BATCH, TRAIN_STEPS = (320, 320), (96, 128), 4, 3
+PEAK_SHAPES = ((64, 320, 320), (64, 160, 160), (128, 160, 160), (128, 80, 80), (256, 80, 80))  # channels, H, W
+LOSS = LossConfig(reduction="mean")
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure: the best of `repeats`, after one run that does not count."""
+
+    repeats: int = 5
+    image: tuple[int, int] = IMAGE
+    config: TDVConfig = PAPER
+
+
+def bench(
+    effort: Effort, *, threads: int | None = None, say: Callable[[str], None] = lambda text: None
+) -> dict[str, Any]:
+    """The four ratios, and the times behind them."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    say("the machine's convolution peak")
+    peak = convolution_peak(effort.repeats)
+    say("∇R, compiled and plain")
+    gradient = gradient_speed(effort)
+    say("training steps, compiled and by autograd")
+    training = training_speed(effort.repeats)
+    say("training memory at S = 5 and S = 15")
+    memory = {S: training_memory(S) for S in (5, 15)}
+    return {
+        "grad_share_of_peak": gradient["gflops"] / peak,
+        "grad_speedup_vs_eager": gradient["eager_seconds"] / gradient["seconds"],
+        "train_speedup_vs_autograd": training["autograd_seconds"] / training["seconds"],
+        "train_memory_S15_over_S5": memory[15] / memory[5],
+        "threads": torch.get_num_threads(),
+        "peak_gflops": peak,
+        "gradient": gradient,
+        "training": training,
+        "training_memory_MB": {f"S{S}": bytes_ / 1e6 for S, bytes_ in memory.items()},
+    }
+
+
+def convolution_peak(repeats: int) -> float:
+    """The largest fp32 rate of a channels_last 3x3 convolution over several sizes, in GFLOP/s."""
+    rates = []
+    for m, H, W in PEAK_SHAPES:
+        x = torch.ones(1, m, H, W).contiguous(memory_format=torch.channels_last)
+        k = torch.ones(m, m, 3, 3).contiguous(memory_format=torch.channels_last)
+        seconds = best_time(lambda x=x, k=k: F.conv2d(x, k, padding=1), repeats)  # type: ignore[misc]
+        rates.append(2 * 9 * m * m * H * W / seconds / 1e9)
+    return max(rates)
+
+
+def gradient_speed(effort: Effort) -> dict[str, float]:
+    """∇R of one image: compiled, and as plain eager code on contiguous tensors."""
+    reg = _regularizer(effort.config)
+    x = _noise((1, effort.config.Q, *effort.image))
+    core = reg.core
+    assert isinstance(core, TDVCore)
+    plain = replace(reg, core=replace(core, memory_format=torch.contiguous_format))
+    fast = compiled(reg)
+    with torch.no_grad():
+        seconds = best_time(lambda: fast.grad(x), effort.repeats)
+        eager = best_time(lambda: plain.grad(x), effort.repeats)
+    work = gradient_flops(effort.config, effort.image)
+    return {"seconds": seconds, "eager_seconds": eager, "gflops": work / seconds / 1e9, "gflop": work / 1e9}
+
+
+def gradient_flops(config: TDVConfig, image: tuple[int, int]) -> int:
+    """Multiplications and additions of the convolutions of ∇R; each acts once forward and once transposed."""
+    m, a = config.features, config.scales
+    sizes = [image]
+    for _ in range(a - 1):
+        sizes.append((-(-sizes[-1][0] // 2), -(-sizes[-1][1] // 2)))
+    pixels = [H * W for H, W in sizes]
+    blocks = sum(2 * pixels[s] * (2 if s < a - 1 else 1) for s in range(a))  # K1 and K2, on the way down and up
+    strided = 2 * sum(pixels[1:])
+    per_pixel = 2 * 9 * m * m
+    return 2 * (config.macroblocks * (blocks + strided) * per_pixel + pixels[0] * 2 * 9 * 2 * config.Q * m)
+
+
+def training_speed(repeats: int) -> dict[str, float]:
+    """One update's gradients: ours, and autograd through the energy with create_graph=True on plain tensors."""
+    reg = _regularizer(TRAINED)
+    core = reg.core
+    assert isinstance(core, TDVCore)
+    plain = replace(core, memory_format=torch.contiguous_format)
+    batch = _batch()
+    ours = compiled(reg)
+    return {
+        "seconds": best_time(lambda: _gradients(ours, ours.theta, batch, S=TRAIN_STEPS), repeats),
+        "autograd_seconds": best_time(
+            lambda: _gradients(ByAutograd(plain, reg.theta), reg.theta, batch, S=TRAIN_STEPS), repeats
+        ),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class ByAutograd(Regularizer):
+    """∇R as most would write it first: the derivative of the energy by autograd, kept differentiable."""
+
+    core: Core
+    theta: Any
+
+    def energy(self, x: Tensor) -> Tensor:
+        return self.core.density(to_real(x), self.theta).sum(dim=(-3, -2, -1))
+
+    def grad(self, x: Tensor) -> Tensor:
+        v = to_real(x)
+        v = v if v.requires_grad else v.requires_grad_()
+        R = self.core.density(v, self.theta).sum()
+        return to_complex(torch.autograd.grad(R, v, create_graph=True)[0])
+
+
+def training_memory(S: int) -> int:
+    """Bytes that one training step with S unrolled steps adds to a process of its own, at its peak."""
+    code = f"from bayesmri.pipeline.bench import report_memory; report_memory({S})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return int(json.loads(done.stdout)["bytes"])
+
+
+def report_memory(S: int) -> None:
+    """Runs in the child: prints the growth of the peak resident size over the step."""
+    import resource
+
+    reg, batch = _regularizer(TRAINED), _batch()
+    _gradients(reg, reg.theta, tuple(t[:1] if t.ndim > 1 else t for t in batch), S=1)  # libraries are loaded now
+    unit = 1 if sys.platform == "darwin" else 1024
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    _gradients(reg, reg.theta, batch, S=S)
+    print(json.dumps({"bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit - before}))
+
+
+def best_time(run: Callable[[], object], repeats: int) -> float:
+    """Seconds of the fastest of several runs; the first one warms up and does not count."""
+    run()
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def _gradients(reg: Regularizer, theta: Any, batch: tuple[Tensor, ...], *, S: int) -> tuple[Tensor, ...]:
+    z, mask, Y = batch
+    checkpoint = not isinstance(reg, ByAutograd)
+    x = unroll(z, mask, reg, T=1.0, S=S, checkpoint=checkpoint)
+    return torch.autograd.grad(loss(rss(x), Y, LOSS).mean(), list(theta.values()))
+
+
+def _regularizer(config: TDVConfig) -> Bound:
+    module = TDV(config, torch.Generator().manual_seed(0))
+    return module.bind(module.weights())
+
+
+def _batch() -> tuple[Tensor, Tensor, Tensor]:
+    mask = random_mask(PATCH[1], 4, rng=torch.Generator().manual_seed(0))
+    z = mask * _noise((BATCH, 1, *PATCH))
+    return z, mask, rss(ifft2c(z))
+
+
+def _noise(shape: tuple[int, ...]) -> Tensor:
+    return torch.randn(shape, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))

@@ -1,0 +1,39 @@
+"""The benchmark counts the right work and compares equals with equals; how fast they are is not a test."""
+
+import json
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from bayesmri.pipeline.bench import ByAutograd, best_time, gradient_flops, report_memory
+from bayesmri.regularizers.tdv import TDV, TDVConfig
+
+
+@pytest.mark.parametrize("image", [(32, 32), (19, 22)])
+@pytest.mark.parametrize("config", [TDVConfig(1, 4, 1, 2), TDVConfig(2, 6, 2, 3)])
+def test_the_work_of_the_gradient_is_counted_as_torch_counts_it(config: TDVConfig, image: tuple[int, int]) -> None:
+    reg = TDV(config, torch.Generator().manual_seed(0))
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        reg.grad(torch.ones(1, config.Q, *image, dtype=torch.complex64))
+    assert gradient_flops(config, image) == pytest.approx(counter.get_total_flops(), rel=1e-12)
+
+
+def test_the_rival_computes_the_same_gradient() -> None:
+    module = TDV(TDVConfig(2, 4, 1, 2), torch.Generator().manual_seed(0)).double()
+    x = torch.randn(1, 2, 9, 12, dtype=torch.complex128, generator=torch.Generator().manual_seed(1))
+    ours = module.bind(module.weights())
+    rival = ByAutograd(ours.core, ours.theta)
+    torch.testing.assert_close(rival.grad(x), ours.grad(x))
+    torch.testing.assert_close(rival.energy(x), ours.energy(x))
+
+
+def test_memory_is_reported_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    report_memory(1)
+    assert json.loads(capsys.readouterr().out)["bytes"] >= 0
+
+
+def test_the_fastest_run_counts() -> None:
+    calls: list[int] = []
+    assert best_time(lambda: calls.append(1), 3) >= 0
+    assert len(calls) == 4

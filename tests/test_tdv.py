@@ -168,6 +168,14 @@ def test_the_start_scale_scales_the_energy() -> None:
     torch.testing.assert_close(small(init_scale=8.0).energy(x), 2 * small(init_scale=4.0).energy(x))
 
 
+def test_a_positive_start_averages() -> None:
+    theta = small(init="positive", init_scale=3.0).weights()
+    for name in (name for name in theta if name.endswith("K2")):
+        assert (theta[name] >= 0).all()
+        torch.testing.assert_close(theta[name].sum(dim=(1, 2, 3)), torch.ones(4, dtype=R64), rtol=1e-6, atol=0)
+    assert (theta["w"] == 3).all()
+
+
 def test_equal_seeds_give_equal_weights() -> None:
     a, b, c = small(seed=1).weights(), small(seed=1).weights(), small(seed=2).weights()
     assert all(torch.equal(a[name], b[name]) for name in a)

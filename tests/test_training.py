@@ -327,7 +327,29 @@ def test_time_limit_ends_the_run(tmp_path: Path) -> None:
     config = tiny(train={"iterations": 100_000, "max_minutes": 0.02})
     result = train(config, tmp_path / "run", say=silent)
     assert result["ended"] == "time"
-    assert latest(tmp_path / "run") is not None
+    path = latest(tmp_path / "run")
+    assert path is not None
+    checkpoint = load_checkpoint(path)
+    assert checkpoint.step == result["step"]
+    assert checkpoint.metrics is not None  # judged, so that it can be the best of the run
+
+
+def test_a_finished_run_resumes_to_nothing(straight: Path) -> None:
+    before = final_weights(straight)
+    result = train(tiny(), straight, resume=True, say=silent)
+    assert (result["ended"], result["step"]) == ("finished", 12)
+    assert all(torch.equal(final_weights(straight)[name], before[name]) for name in before)
+
+
+def test_the_loss_does_not_depend_on_the_gain() -> None:
+    """Without a regularizer step (T = 0) the gain cancels."""
+    losses = []
+    for gain in (1.0, 20.0):
+        config = tiny(scaling={"gain": gain}, unroll={"T0": 0.0})
+        batches = Dataset(config.data, config.recipe(), seed=1).batches(0, range(2))
+        J, _, _ = gradients(config, start(config), batches, accelerate=as_it_is, world=World(), extra=torch.zeros(1))
+        losses.append(J)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 def test_training_continues_from_another_model(straight: Path, tmp_path: Path) -> None:

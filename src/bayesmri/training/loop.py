@@ -119,10 +119,11 @@ def run(
             update(config, state, grads, progress=progress)
             state.elapsed = clock.elapsed()
             window.add(J)
-            ended = "signal" if flags[0] > 0 else "time" if flags[1] > 0 else "finished"
-            last = ended != "finished" or state.step == config.train.iterations
+            stopped = "signal" if flags[0] > 0 else "time" if flags[1] > 0 else ""
+            last = bool(stopped) or state.step == config.train.iterations
+            ended = stopped or "finished"
             if world.writes:
-                _after(config, state, volumes, hooks, window, last=last, progress=progress)
+                _after(config, state, volumes, hooks, window, last=last, hurry=ended == "signal", progress=progress)
             if last:
                 break
     return ended
@@ -136,6 +137,7 @@ def _after(
     window: "_Window",
     *,
     last: bool,
+    hurry: bool,
     progress: float,
 ) -> None:
     """What is due after an update: log, validation, pictures, checkpoint."""
@@ -144,8 +146,8 @@ def _after(
         hooks.log(window.report(config, state, progress))
     scores = None
     save = last or state.step % every.checkpoint_every == 0
-    # a checkpoint at the end is judged too; one by signal must be quick, the next session will judge its successor
-    if state.step % every.val_every == 0 or (last and state.step == every.iterations):
+    # the last model is judged, else the best of the run would be an older one; after a signal there is no time for it
+    if state.step % every.val_every == 0 or (last and not hurry):
         S = unrolled_steps(config.unroll, state.step - 1)
         scores = validate(volumes, state.reg.bind(state.theta()), T=state.T.item(), S=S)
         if scores is not None:

@@ -178,9 +178,7 @@ def _plain(value: Any, f: "Field[Any] | None" = None) -> Any:
 def _toml(table: Mapping[str, Any], where: str) -> str:
     sections = {k: v for k, v in table.items() if isinstance(v, dict)}
     arrays = {k: v for k, v in table.items() if isinstance(v, list) and v and isinstance(v[0], dict)}
-    lines = [
-        f"{k} = {_word(v)}" for k, v in table.items() if k not in sections and k not in arrays and v is not None
-    ]
+    lines = [f"{k} = {_word(v)}" for k, v in table.items() if k not in sections and k not in arrays and v is not None]
     text = "\n".join(lines) + ("\n" if lines else "")
     for key, section in sections.items():
         text += f"\n[{_join(where, key)}]\n{_toml(section, _join(where, key))}"

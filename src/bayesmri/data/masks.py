@@ -14,9 +14,7 @@ def read_mask(path: Path) -> NDArray[np.bool_]:
     """bool (W,): lines whose value is not 0 are acquired. Text holds 0s and 1s, separated or not."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise MaskError(
-                f"{path.name} is too large for a mask ({path.stat().st_size} bytes): one value per line"
-            )
+            raise MaskError(f"{path.name} is too large for a mask ({path.stat().st_size} bytes): one value per line")
         values = _npy(path) if path.read_bytes()[:6] == b"\x93NUMPY" else _text(path)
     except OSError as error:
         raise MaskError(

@@ -16,7 +16,7 @@ SEGMENTS = 24  # straight pieces of a wire loop
 def loop_sensitivities(Q: int, shape: tuple[int, int], *, rng: torch.Generator) -> Tensor:
     """s, complex64 (Q, H, W), Σ_q |s_q|² = 1: receive fields B₁⁻ = B_x − iB_y of Q loops around the object.
 
-    The loops stand on a ring outside the field of view, facing its centre, with jittered angle, distance, size and tilt.
+    The loops stand on a ring outside the field of view, facing its centre, with jittered angle, place, size and tilt.
     """
     if Q < 1:
         raise ConfigError(f"{Q} coils were asked for: want at least 1")

@@ -21,5 +21,10 @@ def print_metrics(metrics: Mapping[str, Mapping[str, float]]) -> None:
 
 def sampling_line(facts: Mapping[str, Any]) -> str:
     """ "59 of 236 lines (R = 4.00), 8 coils"."""
-    coils = "1 coil" if facts["coils"] == 1 else f"{facts['coils']} coils"
-    return f"{facts['acquired_lines']} of {facts['lines']} lines (R = {facts['acceleration']:.2f}), {coils}"
+    lines = f"{facts['acquired_lines']} of {facts['lines']} lines (R = {facts['acceleration']:.2f})"
+    return f"{lines}, {count(facts['coils'], 'coil')}"
+
+
+def count(n: int, noun: str) -> str:
+    """ "1 coil", "8 coils"."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from bayesmri.cli.output import print_json, print_metrics, sampling_line
+from bayesmri.cli.output import count, print_json, print_metrics, sampling_line
 from bayesmri.cli.progress import progress
 from bayesmri.pipeline.files import reconstruct_file, with_ending
 from bayesmri.pipeline.options import MethodName, Options
@@ -95,7 +95,7 @@ def recon(
     if json:
         print_json(made)
         return
-    print(f"{made['file']}: {made['slices']} slices, {sampling_line(made)}")
+    print(f"{made['file']}: {count(made['slices'], 'slice')}, {sampling_line(made)}")
     print(f"reconstructed by {made['method']} in {made['seconds']:.1f} s")
     print_metrics(made["metrics"])
     for path in made["outputs"]:

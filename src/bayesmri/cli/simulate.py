@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from bayesmri.cli.options import Out, parse_shape
-from bayesmri.cli.output import print_json
+from bayesmri.cli.output import count, print_json
 from bayesmri.errors import ConfigError
 from bayesmri.pipeline.files import PhantomRequest, simulate_file
 
@@ -56,4 +56,4 @@ def simulate(
         print_json(made)
     else:
         H, W = made["shape"]
-        print(f"{output}: {made['slices']} slices, {made['coils']} coils, {H} x {W}, fully sampled")
+        print(f"{output}: {count(made['slices'], 'slice')}, {count(made['coils'], 'coil')}, {H} x {W}, fully sampled")

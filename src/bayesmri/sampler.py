@@ -1,0 +1,77 @@
+"""Draws θ₁…θ_N and yields x_S(z, T, θ_i), one at a time; every sample has a random stream of its own.
+
+The i-th sample of a slice depends on the seed, the measured data of the slice, its index and i, and on nothing else:
+in which order, in what batches and by how many workers samples are made does not change them.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bayesmri.regularizers.base import ParametricRegularizer, Weights
+from bayesmri.solver import unroll
+
+
+@final
+@dataclass(frozen=True)
+class Stream:
+    """The random numbers of one slice.
+
+    seed: the user's. content: `slice_digest` of the slice. index: of the slice in its file.
+    """
+
+    seed: int
+    content: str
+    index: int
+
+    def rng(self, i: int) -> torch.Generator:
+        """Of the i-th sample, i = 0 … N − 1: seeded by the sha256 of (seed, content, index, i).
+
+        On the CPU whatever the device, so that all devices draw the same θ_i.
+        """
+        text = f"bayesmri sample/{self.seed}/{self.content}/{self.index}/{i}"
+        # torch's CPU generator listens to 32 bits: two of 256 samples share a θ once in 130,000 slices
+        return torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big"))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """x_S(z, T, θ) with θ drawn.
+
+    regularizer: binds θ; its own weights are not used. draw: θ ~ p(θ), all weights by name, such as a posterior's
+    `sample`.
+    """
+
+    regularizer: ParametricRegularizer
+    draw: Callable[[torch.Generator], Weights]
+    T: float
+    S: int
+
+    @torch.no_grad()
+    def sample(self, z: Tensor, mask: Tensor, rng: torch.Generator) -> Tensor:
+        """One sample of z, complex (..., Q, H, W): one θ, shared by all S steps and all slices of z."""
+        theta = {name: w.to(z.device) for name, w in self.draw(rng).items()}
+        return unroll(z, mask, self.regularizer.bind(theta), T=self.T, S=self.S)
+
+    def samples(self, z: Tensor, mask: Tensor, stream: Stream, indices: Iterable[int]) -> Iterator[Tensor]:
+        """The samples of these indices of one slice."""
+        for i in indices:
+            yield self.sample(z, mask, stream.rng(i))
+
+
+def slice_digest(z: NDArray[np.complexfloating], mask: NDArray[np.bool_]) -> str:
+    """sha256 of what was measured of one slice (Q, H, W): its acquired columns, and which they are.
+
+    A file undersampled before and one undersampled on the fly have the same digest, whatever they are called.
+    """
+    lines = np.ascontiguousarray(z[..., mask], dtype="<c8") + np.complex64(0)  # −0 and 0 are the same measurement
+    digest = hashlib.sha256(f"{z.shape}/{np.flatnonzero(mask).tolist()}/".encode())
+    digest.update(lines.astype("<c8", copy=False).tobytes())
+    return digest.hexdigest()

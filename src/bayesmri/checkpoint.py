@@ -1,7 +1,8 @@
 """Models and training states on disk: safetensors for numbers, JSON for the rest, checksums for both; no pickle.
 
 A checkpoint is a JSON file `step-00001000.json` and what it names beside it: `….safetensors`, the weights to
-reconstruct with, and `….state.safetensors`, what training needs besides to go on. The JSON is written last and carries
+reconstruct with (and `L.<kernel>` where they are drawn from N(μ, LLᵀ)), and `….state.safetensors`, what training needs
+besides to go on. The JSON is written last and carries
 the sha256 of the others and of itself, so a checkpoint is either whole or not there. Without the state it is a model to
 give away.
 """
@@ -23,10 +24,13 @@ from bayesmri.config import as_dict, parse
 from bayesmri.errors import BayesMRIError, ModelError
 from bayesmri.model import KINDS, Coils, Model, build_regularizer
 from bayesmri.physics.scaling import Scaling
+from bayesmri.posterior.block_gaussian import BlockGaussian, check_L
 from bayesmri.provenance import sha256
+from bayesmri.regularizers.base import ParametricRegularizer
 
 FORMAT = 1
 FOLDER = "checkpoints"
+L_PREFIX = "L."
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     """Writes `step-XXXXXXXX.*` into the folder; returns the JSON's path."""
     path = folder / f"step-{checkpoint.step:08d}.json"
     files = {"weights": path.with_suffix(".safetensors")}
-    _write_tensors(files["weights"], checkpoint.model.regularizer.weights())
+    _write_tensors(files["weights"], _numbers(checkpoint.model))
     if checkpoint.state:
         files["state"] = path.with_suffix(".state.safetensors")
         _write_tensors(files["state"], checkpoint.state)
@@ -68,7 +72,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
 def save_model(path: Path, model: Model) -> None:
     """A model to give away: `path` (.json) and the weights beside it."""
     weights = path.with_suffix(".safetensors")
-    _write_tensors(weights, model.regularizer.weights())
+    _write_tensors(weights, _numbers(model))
     files = {"weights": {"name": weights.name, "sha256": sha256(weights)}}
     _write_json(path.with_suffix(".json"), _describe(model) | {"files": files})
 
@@ -135,6 +139,12 @@ def _locate(path: Path) -> Path:
     raise ModelError(f"{path} holds {len(models)} models and no checkpoint: give a run folder or a model's .json")
 
 
+def _numbers(model: Model) -> dict[str, Tensor]:
+    """θ, or μ and L."""
+    blocks = model.posterior.L if isinstance(model.posterior, BlockGaussian) else {}
+    return model.regularizer.weights() | {L_PREFIX + name: l for name, l in blocks.items()}
+
+
 def _describe(model: Model) -> dict[str, Any]:
     config = model.regularizer.config
     kind = next(name for name, cls in KINDS.items() if isinstance(config, cls))
@@ -146,6 +156,7 @@ def _describe(model: Model) -> dict[str, Any]:
         "coils": as_dict(model.coils),
         "scaling": as_dict(model.scaling),
         "acceleration": model.acceleration,
+        "posterior": "gaussian" if isinstance(model.posterior, BlockGaussian) else "delta",
         "card": dict(model.card),
     }
 
@@ -155,7 +166,8 @@ def _model(record: dict[str, Any], path: Path) -> Model:
         settings = dict(record["regularizer"])
         config = parse(KINDS[settings.pop("kind")], settings)
         regularizer = build_regularizer(config, torch.Generator().manual_seed(0))
-        theta = _tensors(record, "weights", path)
+        tensors = _tensors(record, "weights", path)
+        theta = {name: t for name, t in tensors.items() if not name.startswith(L_PREFIX)}
         regularizer.bind(theta)  # names and shapes
         with torch.no_grad():
             for name, weight in regularizer.weights().items():
@@ -168,11 +180,23 @@ def _model(record: dict[str, Any], path: Path) -> Model:
             scaling=parse(Scaling, record["scaling"]),
             acceleration=record["acceleration"],
             card=record["card"],
+            posterior=_posterior(record, tensors, regularizer),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path.name} is not a model of this version: {error!r}") from error
     except BayesMRIError as error:
         raise ModelError(f"{path.name} cannot be loaded: {error}") from error
+
+
+def _posterior(
+    record: dict[str, Any], tensors: Mapping[str, Tensor], regularizer: ParametricRegularizer
+) -> BlockGaussian | None:
+    """What L makes of the weights; models from before there was one are deterministic."""
+    L = {name.removeprefix(L_PREFIX): t for name, t in tensors.items() if name.startswith(L_PREFIX)}
+    if not L and record.get("posterior", "delta") == "delta":
+        return None
+    check_L(L, regularizer.weights(), regularizer.kernels())
+    return BlockGaussian({name: w.detach() for name, w in regularizer.weights().items()}, L)
 
 
 def _open(path: Path) -> tuple[dict[str, Any], Path]:

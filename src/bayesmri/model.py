@@ -10,6 +10,8 @@ from torch import Tensor
 from bayesmri.errors import ConfigError, ModelError
 from bayesmri.physics.coils import compress_coils
 from bayesmri.physics.scaling import Scaling
+from bayesmri.posterior.base import Posterior
+from bayesmri.posterior.delta import Delta
 from bayesmri.regularizers.base import ParametricRegularizer, Regularizer
 from bayesmri.regularizers.foe import FoE, FoEConfig
 from bayesmri.regularizers.tdv import TDV, TDVConfig
@@ -53,6 +55,7 @@ class Model:
     """x_S(z, T, θ) with everything around it.
 
     acceleration: the R it was trained for, None where it was trained for several.
+    posterior: of θ, with the regularizer's own weights as its mean; None is deterministic.
     card: facts for people: data, steps, metrics, provenance.
     """
 
@@ -63,11 +66,16 @@ class Model:
     scaling: Scaling = field(default_factory=Scaling)
     acceleration: float | None = None
     card: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    posterior: Posterior | None = field(default=None, repr=False)
+
+    def distribution(self) -> Posterior:
+        """Of θ: the posterior, or all mass at the regularizer's own weights."""
+        return Delta(self.regularizer.weights()) if self.posterior is None else self.posterior
 
     @property
     def n_parameters(self) -> int:
-        """Weights and T."""
-        return sum(w.numel() for w in self.regularizer.weights().values()) + 1
+        """Weights, L where there is one, and T."""
+        return self.distribution().n_parameters + 1
 
     @torch.no_grad()
     def reconstruct(

@@ -1,17 +1,19 @@
 """The few functions a script or a notebook needs."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesmri.data.kspace import Header, KSpace, acquired_lines, check_finite
 from bayesmri.errors import DataError, ShapeError
-from bayesmri.pipeline.options import MethodName, Options
+from bayesmri.pipeline.options import BASELINES, MethodName, Options
 from bayesmri.pipeline.sampling import Sampling
 from bayesmri.pipeline.sampling import undersample as _undersample
 
 if TYPE_CHECKING:
+    from bayesmri.model import Model
     from bayesmri.pipeline.reconstruct import Reconstruction
 
 
@@ -45,13 +47,53 @@ def undersample(
     return _undersample(_as_kspace(kspace), Sampling(acceleration, center_fraction, mask, None, seed))
 
 
+def load_model(path: str | Path) -> "Model":
+    """A trained model, to reconstruct with many times: a run folder or a model's .json file."""
+    from bayesmri.checkpoint import load_model as load
+
+    return load(Path(path))
+
+
 def reconstruct(
-    kspace: KSpace | ArrayLike, method: MethodName = "tv", *, device: str = "cpu", tv_weight: float | None = None
+    kspace: KSpace | ArrayLike,
+    model: "str | Path | Model" = "tv",
+    *,
+    samples: int = 0,
+    seed: int = 0,
+    keep_samples: bool = False,
+    device: str = "cpu",
+    tv_weight: float | None = None,
 ) -> "Reconstruction":
-    """A value with `image`, `zero_filled`, `mask` and `metrics(truth)`; images are float32 (slices, h, w)."""
+    """A value with `mean` (also called `image`), `zero_filled`, `mask` and `metrics(truth)`; with samples also `std`.
+
+    Images are float32 (slices, h, w), in the units of the input.
+
+    model: "tv" or "zero-filled", or a trained model: loaded, or its run folder or file.
+    samples: N draws of the model's posterior; 0 reconstructs once, at its mean.
+    seed: of the draws. keep_samples: also give `samples`, (slices, N, h, w).
+    """
     from bayesmri.pipeline.reconstruct import reconstruct as run
 
-    return run(_as_kspace(kspace), Options(method=method, device=device, tv_weight=tv_weight))
+    method, learned = _named(model)
+    return run(
+        _as_kspace(kspace),
+        Options(
+            method=method,
+            model=learned,
+            device=device,
+            tv_weight=tv_weight,
+            samples=samples,
+            seed=seed,
+            keep_samples=keep_samples,
+        ),
+    )
+
+
+def _named(model: "str | Path | Model") -> "tuple[MethodName, str | Model | None]":
+    """A method by its name, or else a model."""
+    if isinstance(model, str) and model in BASELINES:
+        return cast(MethodName, model), None
+    return "tv", str(model) if isinstance(model, Path) else model
 
 
 def _as_kspace(value: KSpace | ArrayLike) -> KSpace:

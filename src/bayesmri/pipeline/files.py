@@ -1,10 +1,10 @@
 """File in, file out: simulate, undersample and reconstruct, as the commands do."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,9 @@ from numpy.typing import NDArray
 from bayesmri.atomic import check_target
 from bayesmri.data.formats import read_images, read_kspace
 from bayesmri.data.kspace import Header, Images, KSpace
-from bayesmri.errors import ConfigError
-from bayesmri.pipeline.options import Options
+from bayesmri.pipeline.options import Options, check_seed
 from bayesmri.pipeline.sampling import Sampling, undersample
 from bayesmri.pipeline.sampling import single_coil as to_single_coil
-
-if TYPE_CHECKING:
-    from bayesmri.pipeline.reconstruct import Reconstruction
 
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
 
@@ -113,93 +109,44 @@ def reconstruct_file(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Reconstruct a file; write HDF5, and NIfTI and a PNG panel beside it where asked; return what was found."""
-    targets = {"h5": out, **({"nifti": with_ending(out, ".nii.gz")} if nifti else {})}
-    targets |= {"png": with_ending(out, ".png")} if png else {}
+    targets = output_files(out, nifti=nifti, png=png, std=options.samples > 0)
     for target in targets.values():
         check_target(target, path)
-    kspace = read_kspace(path)
+    kspace = measured = read_kspace(path)
     if options.single_coil:
         kspace = to_single_coil(kspace)
     if sampling is not None:
         check_seed(sampling.seed)
         kspace = undersample(kspace, sampling)
 
+    from bayesmri.pipeline.outputs import facts, save
     from bayesmri.pipeline.reconstruct import reconstruct
+    from bayesmri.sampler import slice_digest
 
-    if progress is None:
-        result = reconstruct(kspace, options)
-    else:
-        with progress(len(kspace.z)) as advance:
-            result = reconstruct(kspace, options, on_slice=advance)
-    config = {**asdict(options), "sampling": None if sampling is None else asdict(sampling)}
-    seed = None if sampling is None else sampling.seed
-    save(result, targets, provenance=_provenance("recon", config, seed, [path]))
+    # of the measured coils: the fit of the emulated one may differ in its last bits between machines
+    contents = [slice_digest(z, kspace.mask) for z in measured.z] if options.samples else None
+    del measured
+    with progress(len(kspace.z) * max(1, options.samples)) if progress else nullcontext(None) as advance:
+        result = reconstruct(kspace, options, contents=contents, on_step=advance)
+    save(result, targets, provenance=_recon_provenance(path, options, sampling))
     return {
         "file": path.name,
-        "method": result.method,
-        "slices": len(result.image),
+        **facts(result),
         **sampling_facts(kspace),
-        "metrics": metrics_table(result),
-        "seconds": result.seconds,
         "outputs": [str(target) for target in targets.values()],
     }
 
 
-def save(result: "Reconstruction", targets: dict[str, Path], *, provenance: dict[str, Any]) -> None:
-    """Write a reconstruction to each target: h5, nifti, png."""
-    from bayesmri.export.h5 import write_reconstruction
-    from bayesmri.export.nifti import write_nifti
-
-    arrays: dict[str, NDArray[np.generic]] = {
-        "reconstruction": result.image,
-        "zero_filled": result.zero_filled,
-        "mask": result.mask,
-    }
-    if result.truth is not None:
-        arrays["target"] = result.truth
-    write_reconstruction(targets["h5"], arrays, header=result.header, provenance=provenance)
-    if "nifti" in targets:
-        write_nifti(targets["nifti"], result.image, result.header, full_shape=result.grid)
-    if "png" in targets:
-        write_panel(targets["png"], result)
-
-
-def write_panel(path: Path, result: "Reconstruction") -> None:
-    """Truth | zero-filled | reconstruction | error of the middle slice."""
-    from bayesmri.pipeline.reconstruct import common_crop
-    from bayesmri.report.panel import comparison, panel
-
-    truth, middle = result.truth, len(result.image) // 2
-    estimates = {"zero-filled": result.zero_filled, result.method: result.image}
-    if truth is not None:
-        estimates = {name: common_crop(X, truth)[0] for name, X in estimates.items()}
-        truth = common_crop(truth, result.image)[0]
-    known = None
-    if truth is not None:
-        known = {"zero-filled": result.zero_filled_metrics(), result.method: result.metrics()}
-    tiles = comparison(
-        None if truth is None else truth[middle], {name: X[middle] for name, X in estimates.items()}, known
-    )
-    panel(path, tiles, pixel_aspect=pixel_aspect(result.header))
-
-
-def pixel_aspect(header: Header) -> float:
-    """Height of a pixel over its width; 1 where the file does not know."""
-    from bayesmri.geometry import usable_affine, usable_voxel, voxel_sizes
-
-    if header.affine is not None and usable_affine(header.affine):
-        h, w, _ = voxel_sizes(header.affine)
-        return h / w
-    if header.voxel_mm is not None and usable_voxel(header.voxel_mm):
-        return header.voxel_mm[0] / header.voxel_mm[1]
-    return 1.0
-
-
-def metrics_table(result: "Reconstruction") -> dict[str, dict[str, float]]:
-    """By method: nmse, psnr, ssim; empty where no truth is known."""
-    if result.truth is None:
-        return {}
-    return {"zero-filled": vars(result.zero_filled_metrics()), result.method: vars(result.metrics())}
+def output_files(out: Path, *, nifti: bool, png: bool, std: bool) -> dict[str, Path]:
+    """What is written, by kind: OUT.h5, OUT.nii.gz, OUT_std.nii.gz where there is a standard deviation, OUT.png."""
+    targets = {"h5": out}
+    if nifti:
+        targets["nifti"] = with_ending(out, ".nii.gz")
+    if nifti and std:
+        targets["nifti_std"] = with_ending(out, "_std.nii.gz")
+    if png:
+        targets["png"] = with_ending(out, ".png")
+    return targets
 
 
 def sampling_facts(kspace: KSpace) -> dict[str, Any]:
@@ -217,16 +164,24 @@ def with_ending(path: Path, ending: str) -> Path:
     return path.with_name(stem + ending)
 
 
-def check_seed(seed: int) -> int:
-    if not 0 <= seed < 2**63:
-        raise ConfigError(f"seed {seed}: want a whole number from 0 to 2^63 − 1")
-    return seed
-
-
 def _unit_maximum(magnitude: NDArray[np.float32]) -> NDArray[np.float32]:
     """Divided by the volume's maximum: scanners' units are arbitrary, and files of one scale are easier to compare."""
     peak = float(magnitude.max())
     return magnitude / np.float32(peak) if peak > 0 else magnitude
+
+
+def _recon_provenance(path: Path, options: Options, sampling: Sampling | None) -> dict[str, Any]:
+    """One seed serves the mask and the samples, each deriving its own stream from it.
+
+    A model is an input: its JSON file, which holds the checksum of its weights.
+    """
+    from bayesmri.pipeline.methods import model_file, model_name
+
+    named = options if options.model is None else replace(options, model=model_name(options.model))
+    config = {**asdict(named), "sampling": None if sampling is None else asdict(sampling)}
+    seed = options.seed if options.samples else None if sampling is None else sampling.seed
+    inputs = [path, model_file(Path(options.model))] if isinstance(options.model, str) else [path]
+    return _provenance("recon", config, seed, inputs)
 
 
 def _provenance(command: str, config: Mapping[str, Any], seed: int | None, inputs: Sequence[Path]) -> dict[str, Any]:

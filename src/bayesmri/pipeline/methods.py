@@ -10,12 +10,14 @@ from torch import Tensor
 
 from bayesmri.baselines.tv import TotalVariation
 from bayesmri.baselines.zero_filled import ZeroFilled
-from bayesmri.checkpoint import load_model
+from bayesmri.checkpoint import FOLDER, best, load_model
 from bayesmri.errors import ConfigError
 from bayesmri.model import Model
 from bayesmri.physics.coils import compress_coils
 from bayesmri.physics.scaling import Scaling
 from bayesmri.pipeline.options import BASELINES, Options
+from bayesmri.posterior.delta import Delta
+from bayesmri.sampler import Sampler
 from bayesmri.solver import unroll
 
 
@@ -24,6 +26,7 @@ class Method:
     """name: for tables. solve: (z, mask) → x of one slice, complex (1, Q, H, W), scaled. parameters: learned numbers.
 
     prepare: k-space of a whole volume as the method takes it, such as its virtual coils.
+    sampler: draws of the same reconstruction, where the method has a posterior.
     """
 
     name: str
@@ -31,35 +34,49 @@ class Method:
     parameters: int = 0
     prepare: Callable[[Tensor], Tensor] = field(default=lambda z: z)
     scaling: Scaling = field(default_factory=Scaling)
+    device: torch.device = field(default_factory=partial(torch.device, "cpu"))
+    sampler: Sampler | None = None
 
 
 def make_method(options: Options) -> Method:
     """The method that the options name, ready on its device."""
     device = check_device(options.device)
     if options.model is not None:
-        return learned(load_model(Path(options.model)), model_name(options.model), device, coils=options.coils)
+        model = options.model if isinstance(options.model, Model) else load_model(Path(options.model))
+        return learned(model, model_name(options.model), device, coils=options.coils)
     prepare = _as_it_is if options.coils is None else partial(compress_coils, Q=options.coils)
-    return Method(options.method, _baseline(options), prepare=prepare)
+    return Method(options.method, _baseline(options), prepare=prepare, device=device)
 
 
 def learned(model: Model, name: str, device: torch.device, *, coils: int | None = None) -> Method:
-    """x_S(z, T, θ) of a trained model."""
+    """x_S(z, T, μ) of a trained model, and x_S(z, T, θ) of draws where it has a posterior."""
     if coils is not None:
         raise ConfigError(f"--coils {coils} came with a model, which has its own {model.coils.Q}: leave it out")
-    model.regularizer.to(device)
-    bound = model.regularizer.bind({key: w.detach() for key, w in model.regularizer.weights().items()})
+    posterior = model.distribution().to(device)
+    bound = model.regularizer.bind({key: w.detach() for key, w in posterior.mean().items()})
 
     def solve(z: Tensor, mask: Tensor) -> Tensor:
         with torch.no_grad():
             return unroll(z, mask, bound, T=model.T, S=model.S)
 
-    return Method(name, solve, model.n_parameters, model.coils.prepare, model.scaling)
+    drawn = None if isinstance(posterior, Delta) else Sampler(model.regularizer, posterior.sample, model.T, model.S)
+    return Method(name, solve, model.n_parameters, model.coils.prepare, model.scaling, device, drawn)
 
 
-def model_name(model: str) -> str:
-    """The last part of a model's path, without its ending."""
+def model_name(model: str | Model) -> str:
+    """The last part of a model's path, without its ending; of a loaded model the name on its card."""
+    if isinstance(model, Model):
+        return str(model.card.get("name", "model"))
     path = Path(model)
     return path.stem if path.suffix in (".json", ".safetensors") else path.name
+
+
+def model_file(model: Path) -> Path:
+    """The JSON file of a model that loads: its own, the best of a run folder, the only one of another folder."""
+    if not model.is_dir():
+        return model.with_suffix(".json")
+    found = best(model.parent if model.name == FOLDER else model)
+    return found or next(p for p in sorted(model.glob("*.json")) if p.with_suffix(".safetensors").exists())
 
 
 def check_device(name: str) -> torch.device:

@@ -1,42 +1,66 @@
-"""From k-space to an image, slice by slice, whatever the method."""
+"""From k-space to an image, slice by slice, whatever the method; with a posterior also how sure it is."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bayesmri.complexes import rss
 from bayesmri.data.kspace import Header, KSpace
-from bayesmri.errors import DataError
+from bayesmri.errors import DataError, ModelError
 from bayesmri.geometry import center_window
 from bayesmri.metrics import Metrics, volume_metrics
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.pipeline.methods import Method, check_device, make_method
+from bayesmri.pipeline.methods import Method, make_method
 from bayesmri.pipeline.options import Options
+from bayesmri.pipeline.uncertainty import Sampled, Window
+from bayesmri.sampler import Stream, slice_digest
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+Images = NDArray[np.float32]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Reconstruction:
     """Magnitude images, float32 (slices, h, w), in the units of the input.
 
+    image: X̄, the mean of the samples' images; without samples the one reconstruction there is.
     zero_filled: X₀ of the same data. truth: the fully sampled image, where it is known. grid: (H, W) before the crop.
+
+    With samples (else None and 0):
+    std: σ̂, their pixelwise standard deviation (1/N). deterministic: X_S at the posterior's mean.
+    samples: (slices, N, h, w), where they were kept. n_samples: N. seed: what they were drawn with.
+    kspace_mean, kspace_std, coil_std: of F x_S and x_S on the whole grid (slices, Q, H, W), in the model's coils.
     """
 
-    image: NDArray[np.float32]
-    zero_filled: NDArray[np.float32]
-    truth: NDArray[np.float32] | None
+    image: Images
+    zero_filled: Images
+    truth: Images | None
     mask: NDArray[np.bool_]
     header: Header
     grid: tuple[int, int]
     method: str
     seconds: float
+    std: Images | None = None
+    deterministic: Images | None = None
+    samples: NDArray[np.float32] | None = None
+    n_samples: int = 0
+    seed: int | None = None
+    kspace_mean: NDArray[np.complex64] | None = None
+    kspace_std: NDArray[np.float32] | None = None
+    coil_std: NDArray[np.float32] | None = None
+
+    @property
+    def mean(self) -> Images:
+        """The image, by its name in the paper."""
+        return self.image
 
     def metrics(self, truth: "ArrayLike | None" = None) -> Metrics:
         """NMSE, PSNR and SSIM of the image against the truth given, or else the one that came with the data."""
@@ -45,9 +69,11 @@ class Reconstruction:
     def zero_filled_metrics(self, truth: "ArrayLike | None" = None) -> Metrics:
         return volume_metrics(*self._pair(self.zero_filled, truth))
 
-    def _pair(
-        self, image: NDArray[np.float32], truth: "ArrayLike | None"
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def deterministic_metrics(self, truth: "ArrayLike | None" = None) -> Metrics:
+        """Of X_S at the posterior's mean; without samples that is the image."""
+        return volume_metrics(*self._pair(self.image if self.deterministic is None else self.deterministic, truth))
+
+    def _pair(self, image: Images, truth: "ArrayLike | None") -> tuple[Images, Images]:
         Y = self.truth if truth is None else np.asarray(truth, dtype=np.float32)
         if Y is None:
             raise DataError("no fully sampled image is known: give the truth to compare with")
@@ -55,46 +81,127 @@ class Reconstruction:
 
 
 def reconstruct(
-    kspace: KSpace, options: Options | Method, *, on_slice: Callable[[], None] | None = None
+    kspace: KSpace,
+    options: Options | Method,
+    *,
+    contents: Sequence[str] | None = None,
+    on_step: Callable[[], None] | None = None,
 ) -> Reconstruction:
-    """X for every slice of a volume.
+    """X for every slice of a volume; with samples their mean and standard deviation too.
 
     z is divided by one number taken from the volume's zero-filled image, reconstructed, and multiplied back.
 
     options: what to do, or a method that was made before.
-    on_slice: called after each slice, for a progress bar.
+    contents: `slice_digest` of every slice as it was measured, where the coils of `kspace` were combined since.
+    on_step: called after each sample, or each slice where none are drawn, for a progress bar.
     """
     began = time.perf_counter()
-    method = options if isinstance(options, Method) else make_method(options)
-    asked = Options() if isinstance(options, Method) else options
-    device = check_device(asked.device)
-    volume = torch.from_numpy(kspace.z)
-    start = np.stack([rss(ifft2c(z)).numpy() for z in volume])
-    if not start.max() > 0:
-        raise DataError("k-space is zero everywhere: there is nothing to reconstruct")
-    volume = method.prepare(volume)
-    factor = method.scaling.factor(volume)
-    mask = torch.from_numpy(kspace.mask).to(device)
-    images = []
-    for z in volume:
-        x = method.solve(z[None].to(device) / factor, mask)
-        images.append((rss(x)[0] * factor).cpu().numpy())
-        if on_slice is not None:
-            on_slice()
+    method, asked = (options, Options()) if isinstance(options, Method) else (make_method(options), options)
+    if asked.samples and method.sampler is None:
+        raise ModelError(
+            f"{asked.samples} samples of {method.name} were asked for, which has no posterior: train one "
+            "(configs/*-bayes.toml), or leave the samples out"
+        )
+    start = _zero_filled(kspace)
     crop = None if asked.full_fov else kspace.header.recon_shape
-    return Reconstruction(
-        image=_crop(np.stack(images), crop),
+    grid = (kspace.z.shape[2], kspace.z.shape[3])
+    task = _Task.of(kspace, method, center_window(grid, crop or grid))
+    result = Reconstruction(
+        image=_solved(task, on_step if not asked.samples else None),
         zero_filled=_crop(start, crop),
         truth=None if kspace.truth is None else _crop(kspace.truth, crop),
         mask=kspace.mask,
         header=kspace.header,
-        grid=(kspace.z.shape[2], kspace.z.shape[3]),
+        grid=grid,
         method=method.name,
-        seconds=time.perf_counter() - began,
+        seconds=0.0,
+    )
+    if asked.samples:
+        contents = contents or [slice_digest(z, kspace.mask) for z in kspace.z]
+        streams = [Stream(asked.seed, content, s) for s, content in enumerate(contents)]
+        result = _with_samples(result, _sampled(task, streams, asked, on_step), asked)
+    return replace(result, seconds=time.perf_counter() - began)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """A volume as its method takes it.
+
+    volume: k-space (slices, Q, H, W), not yet divided by `factor`. window: what the images show of the grid.
+    """
+
+    method: Method
+    volume: Tensor
+    mask: Tensor
+    factor: float
+    window: Window
+
+    @staticmethod
+    def of(kspace: KSpace, method: Method, window: Window) -> "_Task":
+        volume = method.prepare(torch.from_numpy(kspace.z))
+        mask = torch.from_numpy(kspace.mask).to(method.device)
+        return _Task(method, volume, mask, method.scaling.factor(volume), window)
+
+    def z(self, s: int) -> Tensor:
+        """Slice s in the method's scale, on its device: (1, Q, H, W)."""
+        return self.volume[s][None].to(self.method.device) / self.factor
+
+
+def _solved(task: _Task, on_step: Callable[[], None] | None) -> Images:
+    """X of every slice, at the mean of θ where it is drawn."""
+    images = []
+    for s in range(len(task.volume)):
+        x = task.method.solve(task.z(s), task.mask)
+        images.append((rss(x)[0] * task.factor).cpu().numpy()[task.window])
+        if on_step is not None:
+            on_step()
+    return np.stack(images)
+
+
+def _sampled(task: _Task, streams: Sequence[Stream], asked: Options, on_step: Callable[[], None] | None) -> Sampled:
+    """Mean and standard deviation of N samples of every slice."""
+    sampler = task.method.sampler
+    assert sampler is not None
+
+    def samples(s: int) -> Iterator[Tensor]:
+        for x in sampler.samples(task.z(s), task.mask, streams[s], range(asked.samples)):
+            yield x[0] * task.factor
+            if on_step is not None:
+                on_step()
+
+    rows, columns = task.window
+    shape = (rows.stop - rows.start, columns.stop - columns.start)
+    sampled = Sampled.empty(tuple(task.volume.shape), shape, keep=asked.samples if asked.keep_samples else 0)
+    for s in range(len(task.volume)):
+        sampled.fill(s, samples(s), window=task.window)
+    return sampled
+
+
+def _with_samples(at_mean: Reconstruction, sampled: Sampled, asked: Options) -> Reconstruction:
+    """X̄ takes the place of X_S at the mean of θ, which is kept beside it."""
+    return replace(
+        at_mean,
+        image=sampled.mean,
+        deterministic=at_mean.image,
+        std=sampled.std,
+        samples=sampled.samples,
+        n_samples=asked.samples,
+        seed=asked.seed,
+        kspace_mean=sampled.kspace_mean,
+        kspace_std=sampled.kspace_std,
+        coil_std=sampled.coil_std,
     )
 
 
-def common_crop(X: NDArray[np.float32], Y: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _zero_filled(kspace: KSpace) -> Images:
+    """X₀ = RSS(F⁻¹z) of every slice, of all coils."""
+    start = np.stack([rss(ifft2c(torch.from_numpy(z))).numpy() for z in kspace.z])
+    if not start.max() > 0:
+        raise DataError("k-space is zero everywhere: there is nothing to reconstruct")
+    return start
+
+
+def common_crop(X: Images, Y: Images) -> tuple[Images, Images]:
     """Both cut to the centre they share: fastMRI's truths are 320x320, its grids larger."""
     if X.ndim != 3 or Y.ndim != 3:
         return X, Y  # the metrics say what is wrong with the shapes
@@ -102,7 +209,7 @@ def common_crop(X: NDArray[np.float32], Y: NDArray[np.float32]) -> tuple[NDArray
     return _crop(X, shape), _crop(Y, shape)
 
 
-def _crop(volume: NDArray[np.float32], shape: tuple[int, int] | None) -> NDArray[np.float32]:
+def _crop(volume: Images, shape: tuple[int, int] | None) -> Images:
     if shape is None:
         return volume
     rows, columns = center_window((volume.shape[1], volume.shape[2]), shape)

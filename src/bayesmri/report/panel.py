@@ -1,4 +1,4 @@
-"""Truth | zero-filled | reconstruction | error in one row and one grey window; maps carry their own colour bar."""
+"""Truth | estimates | standard deviation | error in one row and one grey window; maps carry their own colour bar."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -62,11 +62,16 @@ def panel(path: Path, images: Sequence[Tile], *, pixel_aspect: float = 1.0) -> N
 
 
 def comparison(
-    truth: Image | None, estimates: Mapping[str, Image], metrics: Mapping[str, Metrics] | None = None
+    truth: Image | None,
+    estimates: Mapping[str, Image],
+    metrics: Mapping[str, Metrics] | None = None,
+    *,
+    std: tuple[Image, int] | None = None,
 ) -> list[Tile]:
-    """The tiles truth | estimates… | error of the last estimate; without a truth the estimates alone.
+    """The tiles truth | estimates… | standard deviation | error of the last estimate, as far as they are known.
 
     metrics: of the whole volume, by the estimate's name, for the small line under its title.
+    std: the pixelwise standard deviation, and of how many samples.
     """
     known = metrics or {}
     tiles: list[Tile] = []
@@ -74,6 +79,9 @@ def comparison(
         tiles.append(("Truth\nfully sampled", truth, GREY))
     for name, image in estimates.items():
         tiles.append((f"{name}\n{_caption(known[name])}" if name in known else name, image, GREY))
+    if std is not None:
+        style = std_style(std[0], window(tiles[0][1] if tiles else std[0]))
+        tiles.append((f"Std ×{style.scale:g}\nof {std[1]} samples", std[0], style))
     if truth is not None and estimates:
         error = np.abs(list(estimates.values())[-1] - truth)
         style = error_style(error, window(truth))
@@ -83,9 +91,19 @@ def comparison(
 
 def error_style(error: Image, white: float) -> PanelStyle:
     """The largest round scale at which nearly all of the error map still fits its colours."""
-    level = float(np.quantile(error, QUANTILE)) / white
+    return PanelStyle(cmap="inferno", scale=fitting_scale(error, white), label="error, % of white")
+
+
+def std_style(std: Image, white: float) -> PanelStyle:
+    """The same for a standard deviation, in colours that cannot be taken for an error's."""
+    return PanelStyle(cmap="viridis", scale=fitting_scale(std, white), label="std, % of white")
+
+
+def fitting_scale(image: Image, white: float) -> float:
+    """The largest of the round scales at which nearly all of a map stays below the window's white."""
+    level = float(np.quantile(image, QUANTILE)) / white
     fitting = [scale for scale in SCALES if level * scale <= 1]
-    return PanelStyle(cmap="inferno", scale=fitting[-1] if fitting else 1, label="error, % of white")
+    return fitting[-1] if fitting else 1
 
 
 def window(image: Image) -> float:

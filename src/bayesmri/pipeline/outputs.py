@@ -1,0 +1,113 @@
+"""A reconstruction as files and as facts: HDF5, NIfTI, a panel, and what a command prints."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.data.kspace import Header
+from bayesmri.export.h5 import write_reconstruction
+from bayesmri.export.nifti import write_nifti
+from bayesmri.geometry import usable_affine, usable_voxel, voxel_sizes
+from bayesmri.metrics import Metrics
+from bayesmri.pipeline.reconstruct import Reconstruction, common_crop
+from bayesmri.pipeline.uncertainty import column_std
+from bayesmri.report.panel import comparison, panel
+
+
+def save(result: Reconstruction, targets: dict[str, Path], *, provenance: dict[str, Any]) -> None:
+    """Write a reconstruction to each target: h5, nifti, nifti_std, png."""
+    write_reconstruction(targets["h5"], datasets(result), header=result.header, provenance=provenance)
+    if "nifti" in targets:
+        write_nifti(targets["nifti"], result.image, result.header, full_shape=result.grid)
+    if "nifti_std" in targets and result.std is not None:
+        write_nifti(targets["nifti_std"], result.std, result.header, full_shape=result.grid)
+    if "png" in targets:
+        write_panel(targets["png"], result)
+
+
+def datasets(result: Reconstruction) -> dict[str, NDArray[np.generic]]:
+    """By their names in the HDF5 file; what is not known is not there."""
+    arrays: dict[str, NDArray[np.generic] | None] = {
+        "reconstruction": result.image,
+        "uncertainty_std": result.std,
+        "deterministic": result.deterministic,
+        "zero_filled": result.zero_filled,
+        "target": result.truth,
+        "mask": result.mask,
+        "kspace_mean": result.kspace_mean,
+        "kspace_std": result.kspace_std,
+        "coil_std": result.coil_std,
+        "samples": result.samples,
+    }
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def facts(result: Reconstruction) -> dict[str, Any]:
+    """JSON values: method, slices, metrics, seconds; with samples also how they spread."""
+    known = {
+        "method": result.method,
+        "slices": len(result.image),
+        "metrics": {name: vars(row) for name, row in metrics_table(result).items()},
+        "seconds": result.seconds,
+    }
+    if result.std is None or result.kspace_std is None:
+        return known
+    acquired, missing = column_std(result.kspace_std, result.mask)
+    uncertainty = {
+        "mean_std": float(result.std.mean(dtype=np.float64)),
+        "max_std": float(result.std.max()),
+        "mean_std_over_mean_image": _ratio(result.std, result.image),
+        "kspace_std_acquired": acquired,
+        "kspace_std_missing": missing,
+    }
+    return known | {"samples": result.n_samples, "seed": result.seed, "uncertainty": uncertainty}
+
+
+def metrics_table(result: Reconstruction) -> dict[str, Metrics]:
+    """By the estimate's name; empty where no truth is known."""
+    if result.truth is None:
+        return {}
+    rows = {"zero-filled": result.zero_filled_metrics()}
+    if result.deterministic is not None:
+        rows["deterministic"] = result.deterministic_metrics()
+    return rows | {estimate_name(result): result.metrics()}
+
+
+def estimate_name(result: Reconstruction) -> str:
+    """Of the image: the method's, or what it is of the samples."""
+    return result.method if result.std is None else "mean"
+
+
+def write_panel(path: Path, result: Reconstruction) -> None:
+    """Truth | zero-filled | deterministic | mean | standard deviation | error of the middle slice, as far as known."""
+    middle = len(result.image) // 2
+
+    def shown(X: NDArray[np.float32]) -> NDArray[np.float32]:
+        cut = X if result.truth is None else common_crop(X, result.truth)[0]
+        return np.asarray(cut[middle])
+
+    estimates = {"zero-filled": result.zero_filled, "deterministic": result.deterministic}
+    estimates[estimate_name(result)] = result.image
+    tiles = comparison(
+        None if result.truth is None else common_crop(result.truth, result.image)[0][middle],
+        {name: shown(X) for name, X in estimates.items() if X is not None},
+        metrics_table(result),
+        std=None if result.std is None else (shown(result.std), result.n_samples),
+    )
+    panel(path, tiles, pixel_aspect=pixel_aspect(result.header))
+
+
+def pixel_aspect(header: Header) -> float:
+    """Height of a pixel over its width; 1 where the file does not know."""
+    if header.affine is not None and usable_affine(header.affine):
+        h, w, _ = voxel_sizes(header.affine)
+        return h / w
+    if header.voxel_mm is not None and usable_voxel(header.voxel_mm):
+        return header.voxel_mm[0] / header.voxel_mm[1]
+    return 1.0
+
+
+def _ratio(std: NDArray[np.float32], image: NDArray[np.float32]) -> float:
+    return float(std.sum(dtype=np.float64) / max(float(image.sum(dtype=np.float64)), 1e-300))

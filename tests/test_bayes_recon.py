@@ -22,6 +22,7 @@ from bayesmri.errors import ConfigError, ModelError
 from bayesmri.model import Coils, Model
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.scaling import Scaling
+from bayesmri.pipeline import outputs
 from bayesmri.pipeline.files import PhantomRequest, reconstruct_file, simulate_file, undersample_file
 from bayesmri.pipeline.methods import make_method
 from bayesmri.pipeline.options import Options
@@ -30,6 +31,7 @@ from bayesmri.pipeline.sampling import Sampling, single_coil, undersample
 from bayesmri.pipeline.uncertainty import column_std
 from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
 from bayesmri.regularizers.tdv import TDV, TDVConfig
+from bayesmri.report.panel import Tile, window
 from bayesmri.sampler import Stream, slice_digest
 
 H, W, N = 32, 36, 5
@@ -221,6 +223,28 @@ def test_the_file_holds_everything(scans: Path, models: Path, tmp_path: Path) ->
     assert made["uncertainty"]["mean_std"] == pytest.approx(std.mean(), rel=1e-5)
     assert made["uncertainty"]["max_std"] == pytest.approx(std.max())
     json.dumps(made, allow_nan=False)
+
+
+@pytest.mark.parametrize("with_truth", [True, False])
+def test_the_panel_is_the_papers(
+    scans: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_truth: bool
+) -> None:
+    """Truth | zero filling | deterministic | mean | standard deviation with a colour bar | error."""
+    kspace = sampled(scans)
+    kspace = kspace if with_truth else KSpace(kspace.z, kspace.mask, kspace.header)
+    result = bayesmri.reconstruct(kspace, bayesian(), samples=3)
+    drawn_tiles: list[Tile] = []
+    monkeypatch.setattr(outputs, "panel", lambda path, tiles, pixel_aspect: drawn_tiles.extend(tiles))
+    outputs.write_panel(tmp_path / "p.png", result)
+    heads = [title.split("\n")[0].split(" ×")[0] for title, _, _ in drawn_tiles]
+    middle = ["zero-filled", "deterministic", "mean", "Std"]
+    assert heads == (["Truth", *middle, "Error"] if with_truth else middle)
+    title, shown, style = drawn_tiles[heads.index("Std")]
+    assert np.array_equal(shown, known(result.std)[1])
+    assert title.endswith("of 3 samples")
+    assert style.label == "std, % of white"
+    white = window(drawn_tiles[0][1])
+    assert np.quantile(shown, 0.99) * style.scale <= white < 3 * style.scale * shown.max()
 
 
 def test_the_model_is_recorded_by_its_checksum(scans: Path, models: Path, tmp_path: Path) -> None:

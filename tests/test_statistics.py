@@ -1,5 +1,8 @@
 """Streaming moments equal those of all values at once, in any grouping, and lose no digits."""
 
+import weakref
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor
@@ -105,6 +108,23 @@ def test_summaries_merge() -> None:
         assert a.n == b.n == 5
         torch.testing.assert_close(a.mean, b.mean)
         torch.testing.assert_close(a.std(), b.std())
+
+
+def test_samples_are_not_held() -> None:
+    """Memory does not grow with N: while one sample is made, at most the one before is still alive."""
+    alive: list[weakref.ref[Tensor]] = []
+    most = 0
+
+    def samples() -> Iterator[Tensor]:
+        nonlocal most
+        for i in range(20):
+            most = max(most, sum(ref() is not None for ref in alive))
+            x = values(1, torch.complex128, (1, 8, 8))[0] + i
+            alive.append(weakref.ref(x))
+            yield x
+
+    assert summarize(samples()).X.n == 20
+    assert most <= 2
 
 
 def test_one_sample_summarizes_to_itself_and_none_is_refused() -> None:

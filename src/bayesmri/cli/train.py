@@ -83,10 +83,16 @@ def _line(event: str, v: dict[str, Any]) -> str:
         return (
             f"  validation {v['step']}: PSNR {v['psnr']:.2f} dB (zero-filled {v['psnr_zero_filled']:.2f}), "
             f"SSIM {v['ssim']:.4f} (zero-filled {v['ssim_zero_filled']:.4f})"
+            + (f"; one draw {v['psnr_sample']:.2f} dB" if "psnr_sample" in v else "")
         )
+    spread = (
+        f"H {v['entropy']:.2f}, KL {v['kl']:.4g}, tr {v['trace']:.4g}, log det {v['log_det']:.4g}, "
+        if "entropy" in v
+        else ""
+    )
     return (
         f"step {v['step']}/{v['iterations']}: loss {v['loss']:.5g}, S {v['S']}, T {v['T']:.3f}, lr {v['lr']:.2g}, "
-        f"{1 / max(v['seconds_per_step'], 1e-9):.2f} it/s, {_duration(v['seconds_left'])} left"
+        f"{spread}{1 / max(v['seconds_per_step'], 1e-9):.2f} it/s, {_duration(v['seconds_left'])} left"
     )
 
 

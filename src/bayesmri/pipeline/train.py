@@ -91,7 +91,11 @@ def _compare(config: TrainConfig, checkpoint: Checkpoint, say: Say) -> None:
 
     saved, now = checkpoint.facts["config"], as_dict(config)
     changed = [
-        f"{s}.{k}" for s in now if isinstance(now[s], dict) for k in now[s] if saved.get(s, {}).get(k) != now[s][k]
+        f"{s}.{k}"
+        for s in now
+        if isinstance(now[s], dict) and s in saved  # a section that is newer than the saved run cannot differ from it
+        for k in now[s]
+        if saved[s].get(k) != now[s][k]
     ]
     if changed:
         say("note", {"text": f"the configuration differs from the saved run in {', '.join(changed)}"})
@@ -128,7 +132,7 @@ def _hooks(config: TrainConfig, out: Path, state: State, dataset: Any, say: Say)
     card = {"name": config.name, "data": data_facts(dataset), "provenance": record}
 
     def log(report: Report) -> None:
-        values = {k: v for k, v in asdict(report).items() if k != "step"}
+        values = {k: v for k, v in asdict(report).items() if k not in ("step", "posterior")} | report.posterior
         journal.write("train", report.step, values)
         say("log", {"step": report.step, "iterations": config.train.iterations, **values})
 

@@ -33,7 +33,7 @@ def plan(config: TrainConfig) -> dict[str, Any]:
         found, batch = {"missing": str(error)}, None
     return {
         "name": config.name,
-        "parameters": sum(w.numel() for w in state.reg.weights().values()) + 1,
+        "parameters": state.posterior().n_parameters + 1,
         "data": found,
         "schedule": _schedule(config),
         "expected": _expected(config, state, batch),
@@ -78,7 +78,7 @@ def _expected(config: TrainConfig, state: State, batch: Batch | None) -> dict[st
         total = min(total, 60 * config.train.max_minutes)
     kept = saved * B if config.train.recompute else saved * B * unroll.S_max
     states = batch.z.numel() * batch.z.element_size() * B * (unroll.S_max + 4)
-    weights = 5 * 4 * sum(w.numel() for w in state.reg.weights().values())
+    weights = 5 * 4 * state.posterior().n_parameters
     return {
         "seconds": round(total, 1),
         "seconds_per_step": {"first": seconds * B * unroll.S_start, "last": seconds * B * unrolled_steps(unroll, n)},
@@ -108,7 +108,7 @@ def _measure(config: TrainConfig, state: State, batch: Batch) -> tuple[float, in
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
             x = unroll(batch.z, batch.mask, state.reg.bind(theta), T=state.T, S=1)
             J = loss(rss(x), batch.Y, config.loss).sum()
-        torch.autograd.grad(J, [*theta.values(), state.T])
+        torch.autograd.grad(J, [p for p in (*theta.values(), state.T) if p.requires_grad])
         seconds = time.perf_counter() - begun
         saved = sum(seen.values())
         seen.clear()

@@ -6,22 +6,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from bayesmri.complexes import rss
-from bayesmri.data.dataset import Batch, Dataset, Validation
+from bayesmri.data.dataset import Batch, Dataset, Validation, generator
 from bayesmri.errors import ModelError
-from bayesmri.regularizers.base import Bound
+from bayesmri.regularizers.base import Bound, Weights
 from bayesmri.solver import unroll
 from bayesmri.training.distributed import World
 from bayesmri.training.loss import loss
 from bayesmri.training.prefetch import Prefetch
 from bayesmri.training.schedule import rate, unrolled_steps
 from bayesmri.training.settings import TrainConfig
+from bayesmri.training.spread import PREFIX, pull_back, spread_facts
 from bayesmri.training.state import State, update
 from bayesmri.training.validation import Scores, validate
 
@@ -30,7 +31,10 @@ Accelerate = Callable[[Bound], Bound]
 
 @dataclass(frozen=True)
 class Report:
-    """What the loop says about itself every `log_every` steps."""
+    """What the loop says about itself every `log_every` steps.
+
+    posterior: H̄, KL, tr LLᵀ, log det LLᵀ and f(L), where θ is drawn.
+    """
 
     step: int
     S: int
@@ -40,6 +44,7 @@ class Report:
     seconds_per_step: float
     elapsed: float
     seconds_left: float
+    posterior: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,20 +80,53 @@ class Clock:
 def gradients(
     config: TrainConfig, state: State, batches: Sequence[Batch], *, accelerate: Accelerate, world: World, extra: Tensor
 ) -> tuple[float, dict[str, Tensor], Tensor]:
-    """The mean of J over the global batch, its gradient in θ and T, and `extra` summed over the processes."""
-    theta, S = state.reg.weights(), unrolled_steps(config.unroll, state.step)
-    params, gain = [*theta.values(), state.T], config.scaling.gain
-    total, grads = torch.zeros(()), [torch.zeros_like(p) for p in params]
+    """The mean of J over the global batch and the draws of θ, its gradient, and `extra` summed over the processes.
+
+    The gradient is in the weights (μ), and in T or L (`L.` before the name), whichever is learned. Draws depend on
+    seed and step alone, so all processes share them, and what they sum is ∂J/∂θ, a fifth of ∂J/∂L.
+    """
+    draws = [_draw(config, state, i) for i in range(config.posterior.n_draws)]
+    total, per_draw = torch.zeros(()), []
+    for theta in draws:
+        J, g = _gradients_at(_leaves(theta), config, state, batches, accelerate)
+        total = total + J
+        per_draw.append(g)
+    total, extra, *flat = world.sum([total, extra, *(g for grads in per_draw for g in grads.values())])
+    n = len(flat) // len(draws)
+    grads: dict[str, Tensor] = {}
+    for i, theta in enumerate(draws):
+        g = dict(zip(per_draw[i], flat[i * n : (i + 1) * n], strict=True))
+        if state.spread is not None:
+            g |= {PREFIX + name: gl for name, gl in pull_back(theta, state.spread.L, g).items()}
+        grads = {name: grads[name] + g[name] if grads else g[name] for name in g}
+    return float(total), grads, extra
+
+
+def _draw(config: TrainConfig, state: State, i: int) -> dict[str, Tensor]:
+    """The i-th θ of this update."""
+    return state.posterior().sample(generator(config.seed, "weights", state.step, i))
+
+
+def _leaves(theta: Weights) -> dict[str, Tensor]:
+    """The same numbers, cut from the graph of their draw: one way back through it per update, not per batch."""
+    return {name: w if w.is_leaf else w.detach().requires_grad_() for name, w in theta.items()}
+
+
+def _gradients_at(
+    theta: Weights, config: TrainConfig, state: State, batches: Sequence[Batch], accelerate: Accelerate
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """This process's part of the mean of J, from one θ, and its gradient in θ and T."""
+    S, gain = unrolled_steps(config.unroll, state.step), config.scaling.gain
+    params = dict(theta) | ({"T": state.T} if state.T.requires_grad else {})
+    total, grads = torch.zeros(()), [torch.zeros_like(p) for p in params.values()]
     for batch in batches:
-        x = unroll(
-            batch.z, batch.mask, accelerate(state.reg.bind(theta)), T=state.T, S=S, checkpoint=config.train.recompute
-        )
+        reg = accelerate(state.reg.bind(theta))
+        x = unroll(batch.z, batch.mask, reg, T=state.T, S=S, checkpoint=config.train.recompute)
         # the loss looks at images of maximum about 1, whatever gain the network sees them with
-        J = loss(rss(x) / gain, batch.Y / gain, config.loss).sum() / config.train.batch
-        torch._foreach_add_(grads, torch.autograd.grad(J, params))
+        J = loss(rss(x) / gain, batch.Y / gain, config.loss).sum() / (config.train.batch * config.posterior.n_draws)
+        torch._foreach_add_(grads, torch.autograd.grad(J, list(params.values())))
         total = total + J.detach()
-    total, extra, *grads = world.sum([total, extra, *grads])
-    return float(total), dict(zip([*theta, "T"], grads, strict=True)), extra
+    return total, dict(zip(params, grads, strict=True))
 
 
 def run(
@@ -148,8 +186,7 @@ def _after(
     save = last or state.step % every.checkpoint_every == 0
     # the last model is judged, else the best of the run would be an older one; after a signal there is no time for it
     if state.step % every.val_every == 0 or (last and not hurry):
-        S = unrolled_steps(config.unroll, state.step - 1)
-        scores = validate(volumes, state.reg.bind(state.theta()), T=state.T.item(), S=S)
+        scores = _validate(config, state, volumes)
         if scores is not None:
             hooks.validated(state.step, scores)
             if state.step % every.sample_every == 0 or last:
@@ -158,6 +195,18 @@ def _after(
     if save:
         hooks.save(state, scores)
         window.restart(state.step)
+
+
+def _validate(config: TrainConfig, state: State, volumes: Sequence[Validation]) -> Scores | None:
+    """At μ, and where it is asked for also at one draw."""
+    S, T, posterior = unrolled_steps(config.unroll, state.step - 1), state.T.item(), state.distribution()
+    scores = validate(volumes, state.reg.bind(posterior.mean()), T=T, S=S)
+    if scores is None or state.spread is None or not config.posterior.val_sample:
+        return scores
+    with torch.no_grad():
+        theta = posterior.sample(generator(config.seed, "validation weights"))
+    drawn = validate(volumes, state.reg.bind(theta), T=T, S=S)
+    return scores if drawn is None else replace(scores, psnr_sample=drawn.psnr, ssim_sample=drawn.ssim)
 
 
 @dataclass
@@ -194,6 +243,7 @@ class _Window:
             seconds_per_step=pace,
             elapsed=state.elapsed,
             seconds_left=max(0.0, left),
+            posterior={} if state.spread is None else spread_facts(state.spread.L, config.posterior),
         )
 
 

@@ -9,7 +9,7 @@ from bayesmri.errors import ConfigError
 
 @dataclass(frozen=True)
 class UnrollConfig:
-    """S = min(S_max, S_start + step // S_every); T starts at T0 and is learned."""
+    """S = min(S_max, S_start + step // S_every); T starts at T0 and is learned, unless θ is drawn."""
 
     T0: float = 1.0
     S_start: int = 2

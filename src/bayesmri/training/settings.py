@@ -12,6 +12,7 @@ from bayesmri.physics.scaling import Scaling
 from bayesmri.regularizers.tdv import TDVConfig
 from bayesmri.training.loss import LossConfig
 from bayesmri.training.schedule import OptimizerConfig, UnrollConfig
+from bayesmri.training.spread import PosteriorConfig
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class RunConfig:
     iterations: updates. batch: elements per update, over all processes.
     max_minutes: wall clock after which the run ends with a checkpoint; None is no limit.
     clock: a cosine schedule follows max_minutes where that comes before `iterations`; such runs do not repeat in bits.
-    init_from: run or model whose weights and T are the start (R=8 continues from R=4).
+    init_from: run or model whose weights, T and, where it has one, L are the start (R=8 continues from R=4, a
+        stochastic run from a deterministic one); None draws the weights.
     recompute: keep only the states x_s and compute the rest again on the way back: memory flat in S, a third slower.
     compile: of ∇R: auto, where the run is long enough to pay for it.
     threads: 0 leaves the number to torch. keep: checkpoints besides the best.
@@ -74,6 +76,7 @@ class TrainConfig:
     unroll: UnrollConfig = field(default_factory=UnrollConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    posterior: PosteriorConfig = field(default_factory=PosteriorConfig)
     train: RunConfig = field(default_factory=RunConfig)
 
     def recipe(self) -> Recipe:

@@ -16,7 +16,10 @@ from bayesmri.solver import unroll
 
 @dataclass(frozen=True)
 class Scores:
-    """Means over volumes; pictures: (zero-filled, reconstruction, truth) of the first volume's middle slice."""
+    """Means over volumes; pictures: (zero-filled, reconstruction, truth) of the first volume's middle slice.
+
+    psnr_sample, ssim_sample: of one draw of θ, where it was asked for.
+    """
 
     psnr: float
     ssim: float
@@ -24,10 +27,12 @@ class Scores:
     psnr_zero_filled: float
     ssim_zero_filled: float
     pictures: tuple[Tensor, Tensor, Tensor] = field(repr=False)
+    psnr_sample: float | None = None
+    ssim_sample: float | None = None
 
     def plain(self) -> dict[str, float]:
-        names = ("psnr", "ssim", "nmse", "psnr_zero_filled", "ssim_zero_filled")
-        return {name: float(getattr(self, name)) for name in names}
+        names = ("psnr", "ssim", "nmse", "psnr_zero_filled", "ssim_zero_filled", "psnr_sample", "ssim_sample")
+        return {name: float(value) for name in names if (value := getattr(self, name)) is not None}
 
 
 @torch.no_grad()

@@ -26,7 +26,7 @@ from bayesmri.regularizers.foe import FoEConfig
 from bayesmri.solver import unroll
 from bayesmri.training.block_adam import BlockAdam
 from bayesmri.training.distributed import World
-from bayesmri.training.loop import gradients
+from bayesmri.training.loop import _draw, gradients
 from bayesmri.training.loss import loss
 from bayesmri.training.settings import TrainConfig
 from bayesmri.training.spread import PREFIX
@@ -110,6 +110,25 @@ def test_gradients_are_those_through_the_draws(draws: int) -> None:
     assert list(g) == [*mu, *(PREFIX + name for name in L)]
     for a, b in zip(g.values(), wanted, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5 * float(b.abs().max()))
+
+
+def test_the_gradient_in_L_of_a_pair_is_free_of_that_in_the_mean() -> None:
+    """∂J/∂L = ½(g₊ − g₋)εᵀ of θ = μ ± Lε: with L → 0 it vanishes, as that of one draw does not."""
+    sizes = []
+    for posterior in ({"draws": 1}, {"draws": 2, "antithetic": True}):
+        config = bayes(posterior=GAUSSIAN | posterior | {"L0": 1e-4})
+        _, g = step(config, start(config), batches_of(config))
+        sizes.append(max(float(gl.abs().max()) for name, gl in g.items() if name.startswith(PREFIX)))
+    assert sizes[1] < 0.05 * sizes[0]
+
+
+def test_a_pair_lies_around_the_mean() -> None:
+    config = bayes(posterior=GAUSSIAN | {"draws": 4, "antithetic": True})
+    state = start(config)
+    a, b, c, _ = (_draw(config, state, i) for i in range(4))
+    for name, mu in state.reg.weights().items():
+        torch.testing.assert_close((a[name] + b[name]) / 2, mu, rtol=1e-5, atol=1e-6)
+        assert torch.equal(a[name], c[name]) == (name not in state.reg.kernels())
 
 
 def test_draws_depend_on_seed_and_step_alone() -> None:
@@ -295,7 +314,9 @@ def test_start_from_a_deterministic_and_from_a_stochastic_model(straight: Path, 
 # configurations
 
 
-@pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"beta": -1.0}, {"L0": 0.0}, {"draws": 0}, {"kind": "laplace"}])
+@pytest.mark.parametrize(
+    "wrong", [{"alpha": 0.0}, {"beta": -1.0}, {"L0": 0.0}, {"draws": 0}, {"antithetic": True}, {"kind": "laplace"}]
+)
 def test_wrong_values_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         bayes(posterior=GAUSSIAN | wrong)

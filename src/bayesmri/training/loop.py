@@ -103,8 +103,13 @@ def gradients(
 
 
 def _draw(config: TrainConfig, state: State, i: int) -> dict[str, Tensor]:
-    """The i-th θ of this update."""
-    return state.posterior().sample(generator(config.seed, "weights", state.step, i))
+    """The i-th θ of this update; the second of a pair is the mirror image of the first."""
+    pairs, posterior = config.posterior.antithetic, state.posterior()
+    theta = posterior.sample(generator(config.seed, "weights", state.step, i // 2 if pairs else i))
+    if state.spread is None or not pairs or i % 2 == 0:
+        return theta
+    mu = posterior.mean()
+    return {name: 2 * mu[name] - w if name in state.spread.L else w for name, w in theta.items()}
 
 
 def _leaves(theta: Weights) -> dict[str, Tensor]:

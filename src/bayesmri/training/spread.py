@@ -34,6 +34,8 @@ class PosteriorConfig:
     lr: the learning rate of L; it follows the schedule of optimizer.lr. Gradients of L are never clipped, which would
         change their balance with f.
     draws: how many θ an update averages over; the paper draws one.
+    antithetic: draws come in pairs μ ± Lε. The part of ∂J/∂L that is ∂J/∂μ of the minibatch times noise cancels
+        within a pair: it is most of ∂J/∂L where L is small, and about half of it at L0.
     val_sample: validate one θ ~ N(μ, LLᵀ) besides μ.
     """
 
@@ -43,6 +45,7 @@ class PosteriorConfig:
     L0: float = 1e-3**0.5
     lr: float = 1e-4
     draws: int = 1
+    antithetic: bool = False
     val_sample: bool = False
 
     def __post_init__(self) -> None:
@@ -53,6 +56,8 @@ class PosteriorConfig:
             )
         if not self.lr >= 0 or self.draws < 1:
             raise ConfigError(f"posterior with lr = {self.lr}, draws = {self.draws}: want lr ≥ 0 and at least 1 draw")
+        if self.antithetic and self.draws % 2:
+            raise ConfigError(f"posterior.antithetic with draws = {self.draws}: want an even number, for pairs")
 
     @property
     def n_draws(self) -> int:

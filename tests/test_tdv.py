@@ -176,6 +176,15 @@ def test_a_positive_start_averages() -> None:
     assert (theta["w"] == 3).all()
 
 
+def test_an_identity_start_passes_features_on() -> None:
+    theta = small(init="identity", init_scale=0.5).weights()
+    for name in (name for name in theta if name.endswith("K2")):
+        rest = theta[name].clone()
+        rest[:, :, 1, 1] -= torch.eye(4, dtype=R64)
+        assert 0 < rest.std() < 0.2 / (9 * 4) ** 0.5
+    assert (theta["w"] == 0.5).all()
+
+
 def test_equal_seeds_give_equal_weights() -> None:
     a, b, c = small(seed=1).weights(), small(seed=1).weights(), small(seed=2).weights()
     assert all(torch.equal(a[name], b[name]) for name in a)

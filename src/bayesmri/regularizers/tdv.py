@@ -17,7 +17,7 @@ from bayesmri.regularizers.blocks import Macroblock, Pyramid, Residual, Trace, m
 from bayesmri.regularizers.conv import blurred, conv, conv_adjoint
 
 ZeroMean = Literal["filter", "channel", "off"]
-Init = Literal["normal", "positive"]
+Init = Literal["normal", "positive", "identity"]
 _MEAN_AXES: dict[ZeroMean, tuple[int, ...]] = {"filter": (1, 2, 3), "channel": (2, 3)}
 
 
@@ -32,8 +32,9 @@ class TDVConfig:
         one real number added to all real and imaginary parts. "channel" is stricter, over each 3 x 3: R ignores any
         complex constant of any coil. "off" leaves K0 free.
     init: how weights start. "normal": every kernel N(0, 1/(in·o²)), as the authors do; R has no sign then, and ∇R no
-        useful direction. "positive": K2 is positive with sum 1 for each output and w is 1, so that R starts as a mean
-        of φ over random filters, a penalty on local variation that already helps.
+        useful direction. The others make w one and K2 a mean: "positive" over all features, with entries of about
+        1/(9m); "identity" over none, x ↦ x but for a tenth of the normal noise. R then starts as a mean of φ over
+        random filters, a penalty on local variation that already helps.
     init_scale: w starts times this. R is linear in w, so it is the start scale of R.
     """
 
@@ -136,6 +137,8 @@ class TDV(ParametricRegularizer):
         with torch.no_grad():
             if config.init == "positive":
                 self._make_positive_()
+            if config.init == "identity":
+                self._make_identity_()
             self.theta["w"].mul_(config.init_scale)
         self.project_()
 
@@ -156,6 +159,13 @@ class TDV(ParametricRegularizer):
             if name.endswith("K2"):
                 k.abs_()
                 k.div_(k.sum(dim=(1, 2, 3), keepdim=True))
+        self.theta["w"].fill_(1)
+
+    def _make_identity_(self) -> None:
+        for name, k in self.theta.items():
+            if name.endswith("K2"):
+                k.mul_(0.1)
+                k[:, :, 1, 1] += torch.eye(len(k), dtype=k.dtype, device=k.device)
         self.theta["w"].fill_(1)
 
     @torch.no_grad()

@@ -9,7 +9,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "bayesmri"
 
 STAIRCASE = (
-    {"errors"},
+    {"errors", "inputs"},
     {"complexes", "atomic", "geometry", "provenance"},
     {"physics", "regularizers"},
     {"solver", "posterior", "data"},

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmri.errors import OutputError
+from bayesmri.inputs import input_files
 
 
 @contextmanager
@@ -45,14 +46,18 @@ def atomic_path(target: Path) -> Iterator[Path]:
 def check_target(path: Path, *sources: Path) -> None:
     """Refuse, before any work, a target that could not or should not be written.
 
-    sources: the inputs, which must not be overwritten.
+    sources: the inputs, which must not be overwritten: files, folders of files, either half or the name of a pair.
     """
     try:
         path = _resolved(path)
         folder = _folder_of(path)
-        for source in sources:
-            if path.exists() and source.exists() and path.samefile(source):
+        for source in (file for name in sources for file in input_files(name)):
+            if not (path.exists() and source.exists()):
+                continue
+            if path.samefile(source):
                 raise OutputError(f"{path} is the input itself: writing would destroy it; give another name")
+            if source.resolve() in path.parents:
+                raise OutputError(f"{path} is a file of the input folder: writing would destroy it; give another name")
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
     if not os.access(folder, os.W_OK | os.X_OK):

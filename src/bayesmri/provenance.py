@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesmri.errors import DataError
+from bayesmri.inputs import input_files
 
 PACKAGES = ("bayesmri", "torch", "numpy", "h5py")
 
@@ -20,14 +21,14 @@ def provenance(
     """What it takes to repeat a result.
 
     command: the verb with its options, without paths.
-    inputs: files or folders, recorded by name and sha256; folders above them may name a patient and are left out.
+    inputs: files, folders or pairs, recorded by name and sha256; folders above them may name a patient: left out.
     threads: bits repeat only at the same number.
     """
     return {
         "command": command,
         "config": plain(config),
         "seed": seed,
-        "inputs": [{"name": path.name, "sha256": sha256(path)} for path in inputs],
+        "inputs": [{"name": p.name, "sha256": sha256(p)} for path in inputs for p in input_files(path)],
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
         "threads": threads,
         "machine": platform.machine(),

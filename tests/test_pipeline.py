@@ -1,6 +1,7 @@
 """Whole pipelines, judged by a metric and by what lies in the files."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -10,8 +11,9 @@ import pytest
 
 import bayesmri
 from bayesmri.data.formats import read_kspace
-from bayesmri.data.kspace import KSpace
+from bayesmri.data.kspace import Header, KSpace
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, OutputError
+from bayesmri.export.h5 import write_kspace
 from bayesmri.metrics import volume_metrics
 from bayesmri.pipeline.demo import demo, head_slice
 from bayesmri.pipeline.files import PhantomRequest, reconstruct_file, simulate_file, undersample_file, with_ending
@@ -22,6 +24,7 @@ from bayesmri.pipeline.sampling import Sampling, undersample
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 VAL_RAW = sorted((SHARED / "val" / "raw").glob("*.h5"))
+AFFINE = np.array([[0.0, -2, 0, 30], [1.5, 0, 0, -40], [0, 0, 4, 7], [0, 0, 0, 1]])
 needs_data = pytest.mark.skipif(not VAL_RAW, reason="the measured data of ../shared/data is not here")
 
 
@@ -113,6 +116,40 @@ def test_the_image_the_header_asks_for_is_the_one_that_comes(tmp_path: Path) -> 
             assert file["reconstruction"].shape == (1, rows, 48)
             assert file["target"].shape == (1, rows, 48)
         assert nibabel.load(with_ending(out, ".nii.gz")).shape == (rows, 48, 1)
+
+
+def oversampled(folder: Path) -> Path:
+    """96 x 50 measured, 48 x 40 shown, with a place in the world; the truth covers all of it."""
+    header = Header(source="test", recon_shape=(48, 40), affine=AFFINE)
+    kspace = replace(read_kspace(simulated(folder, size=(96, 50), slices=2)), header=header)
+    write_kspace(folder / "over.h5", kspace, provenance={}, truth=kspace.truth)
+    return folder / "over.h5"
+
+
+def test_undersampling_to_a_file_keeps_the_window_of_the_image(tmp_path: Path) -> None:
+    """What `undersample` and then `recon` make is what `recon --acceleration` makes."""
+    path, sampled, sampling = oversampled(tmp_path), tmp_path / "r3.h5", Sampling(acceleration=3, seed=5)
+    assert read_kspace(path).header.recon_shape == (48, 40)
+    undersample_file(path, sampled, sampling)
+    on_the_fly = reconstruct_file(path, tmp_path / "a.h5", Options(method="zero-filled"), sampling)
+    as_it_is = reconstruct_file(sampled, tmp_path / "b.h5", Options(method="zero-filled"))
+    assert on_the_fly["metrics"] == as_it_is["metrics"]
+    with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
+        assert a["reconstruction"].shape == b["reconstruction"].shape == (2, 48, 40)
+        assert np.array_equal(a["target"], b["target"])
+
+
+def test_the_affine_beside_a_cropped_image_is_the_crops(tmp_path: Path) -> None:
+    out = tmp_path / "out.h5"
+    for options, first in (
+        (Options(method="zero-filled"), (24, 5)),
+        (Options(method="zero-filled", full_fov=True), (0, 0)),
+    ):
+        reconstruct_file(oversampled(tmp_path), out, options, nifti=True)
+        with h5py.File(out) as file:
+            affine = file.attrs["affine"]
+        np.testing.assert_allclose(affine[:, 3], AFFINE @ [*first, 0, 1])
+        np.testing.assert_allclose(affine, nibabel.load(with_ending(out, ".nii.gz")).affine, rtol=1e-5)
 
 
 def test_masks_of_the_users_own(tmp_path: Path) -> None:

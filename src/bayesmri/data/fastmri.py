@@ -85,14 +85,14 @@ def _header(file: Any, shape: tuple[int, ...], encoding: Encoding | None, truth:
 
 
 def _recon_shape(shape: tuple[int, ...], encoding: Encoding | None, truth: Truth) -> tuple[int, int] | None:
-    """The window the scanner shows, only where it is smaller than the grid."""
+    """The window the scanner shows, only where it is smaller than the grid.
+
+    It is the truth's, unless the truth covers the whole grid: then the header may still ask for less of it.
+    """
     H, W = shape[-2:]
-    if truth.image is not None:
-        h, w = truth.image.shape[-2:]
-    elif encoding and encoding.recon_matrix:
+    h, w = (H, W) if truth.image is None else truth.image.shape[-2:]
+    if (h, w) == (H, W) and encoding and encoding.recon_matrix:
         h, w = encoding.recon_matrix[:2]
-    else:
-        return None
     window = min(h, H), min(w, W)
     return window if window != (H, W) else None
 

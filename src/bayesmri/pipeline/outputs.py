@@ -1,5 +1,6 @@
 """A reconstruction as files and as facts: HDF5, NIfTI, a panel, and what a command prints."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from bayesmri.data.kspace import Header
 from bayesmri.export.h5 import write_reconstruction
 from bayesmri.export.nifti import write_nifti
-from bayesmri.geometry import usable_affine, usable_voxel, voxel_sizes
+from bayesmri.geometry import crop_affine, usable_affine, usable_voxel, voxel_sizes
 from bayesmri.metrics import Metrics
 from bayesmri.pipeline.reconstruct import Reconstruction, common_crop
 from bayesmri.pipeline.uncertainty import column_std
@@ -18,13 +19,22 @@ from bayesmri.report.panel import comparison, panel
 
 def save(result: Reconstruction, targets: dict[str, Path], *, provenance: dict[str, Any]) -> None:
     """Write a reconstruction to each target: h5, nifti, nifti_std, png."""
-    write_reconstruction(targets["h5"], datasets(result), header=result.header, provenance=provenance)
+    write_reconstruction(targets["h5"], datasets(result), header=shown_header(result), provenance=provenance)
     if "nifti" in targets:
         write_nifti(targets["nifti"], result.image, result.header, full_shape=result.grid)
     if "nifti_std" in targets and result.std is not None:
         write_nifti(targets["nifti_std"], result.std, result.header, full_shape=result.grid)
     if "png" in targets:
         write_panel(targets["png"], result)
+
+
+def shown_header(result: Reconstruction) -> Header:
+    """The header with the affine of the images, which may be a central crop of the grid that was measured."""
+    affine = result.header.affine
+    if affine is None or not usable_affine(affine):
+        return result.header
+    h, w = result.image.shape[1:]
+    return replace(result.header, affine=crop_affine(affine, result.grid, (h, w)))
 
 
 def datasets(result: Reconstruction) -> dict[str, NDArray[np.generic]]:

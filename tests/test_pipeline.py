@@ -1,8 +1,10 @@
 """Whole pipelines, judged by a metric and by what lies in the files."""
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import h5py
 import nibabel
@@ -163,12 +165,20 @@ def test_masks_of_the_users_own(tmp_path: Path) -> None:
         assert np.array_equal(read_kspace(tmp_path / "out.h5").mask, mask)
 
 
+def npy_claiming(lines: int) -> bytes:
+    """A whole header and none of the values it promises."""
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": (lines,)})
+    return stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         (b"0 0 0", "not all of them 0"),
         (b"banana", "0s and 1s"),
         (b"\x93NUMPY\x01", "damaged"),
+        (npy_claiming(10**14), "damaged"),
         (b"1" * 59, "has 59 lines"),
     ],
 )
@@ -178,6 +188,28 @@ def test_wrong_masks_are_refused(tmp_path: Path, content: bytes, words: str) -> 
     with pytest.raises(MaskError, match=words):
         undersample_file(path, tmp_path / "out.h5", Sampling(4, mask=str(mask)))
     assert not (tmp_path / "out.h5").exists()
+
+
+def test_masks_that_never_end_are_refused(tmp_path: Path) -> None:
+    path = simulated(tmp_path)
+    for mask in ("/dev/zero", str(tmp_path), "nul\0", "x" * 5000):
+        with pytest.raises(MaskError, match="neither random, equispaced nor a"):
+            undersample_file(path, tmp_path / "out.h5", Sampling(4, mask=mask))
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        {"acceleration": None, "mask": "equispaced"},
+        {"acceleration": None, "center_fraction": 0.08},
+        {"acceleration": 4, "offset": 1},
+        {"acceleration": 4, "mask": "mask.npy", "offset": 1},
+        {"acceleration": None, "mask": "mask.npy", "center_fraction": 0.08},
+    ],
+)
+def test_choices_that_would_be_ignored_are_refused(sampling: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=" came with"):
+        Sampling(**sampling)
 
 
 def test_undersampled_data_are_not_undersampled_again(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def read_npy(path: Path, *, budget: int | None = None) -> KSpace:
     """One complex array; three axes mean (coils, H, W) of a single slice."""
     stored = regular_file(path)
     with damaged_as_format_error(path), path.open("rb") as stream:
-        array = _array(stream, one_line(path.name), length=stored, stored=stored, budget=byte_budget(budget))
+        array = read_array(stream, one_line(path.name), length=stored, stored=stored, budget=byte_budget(budget))
     return _kspace(array, None, source="NumPy npy", name=one_line(path.name))
 
 
@@ -41,12 +41,12 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: int) -> NDA
     name = f"`{one_line(info.filename)}`"
     check_bytes(name, (info.file_size,), 1, stored=info.compress_size, budget=budget)
     with archive.open(info) as stream:
-        array = _array(stream, name, length=info.file_size, stored=info.compress_size, budget=budget)
+        array = read_array(stream, name, length=info.file_size, stored=info.compress_size, budget=budget)
         stream.read(1)  # reaches the end, where the checksum is compared
     return array
 
 
-def _array(stream: IO[bytes], name: str, *, length: int, stored: int, budget: int) -> NDArray[Any]:
+def read_array(stream: IO[bytes], name: str, *, length: int, stored: int, budget: int) -> NDArray[Any]:
     """The array behind an npy header, whose shape and dtype are checked first; pickled objects never."""
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):

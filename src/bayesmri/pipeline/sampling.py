@@ -28,6 +28,18 @@ class Sampling:
     offset: int | None = None
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        asked = self.mask == "equispaced" or self.center_fraction is not None or self.offset is not None
+        if self.acceleration is None and self.mask in RULES and asked:
+            raise ConfigError(f"a choice of {self.mask} lines came without an acceleration: give one, such as 4")
+        if self.offset is not None and self.mask != "equispaced":
+            raise ConfigError(f"offset {self.offset} came with the mask {self.mask}: it belongs to equispaced")
+        if self.center_fraction is not None and self.mask not in RULES:
+            raise ConfigError(
+                f"center fraction {self.center_fraction:g} came with the mask {self.mask}: "
+                f"it belongs to {' and '.join(RULES)}"
+            )
+
     @property
     def needs_full_data(self) -> bool:
         """Whether anything is to be undersampled at all."""

@@ -1,6 +1,7 @@
 """The command line as a contract: names, exit codes, one line for every mistake, nothing left behind."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,10 +9,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import torch
 
-from bayesmri.cli import main
+from bayesmri.cli import build_app, main
 
-VERBS = ("inspect", "simulate", "undersample", "recon", "demo")
+VERBS = tuple(name for name in build_app() if not name.startswith("-"))
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +28,10 @@ def knee(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_verb_has_help_with_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "--help"]) == 0
     assert f"Example: bayesmri {verb}" in capsys.readouterr().out
+
+
+def test_all_verbs_of_the_contract_are_there() -> None:
+    assert {"inspect", "simulate", "undersample", "recon", "train", "evaluate", "bench", "demo"} <= set(VERBS)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,6 +86,50 @@ def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         "print('torch' in sys.modules); sys.exit(code)"
     )
     return subprocess.run([sys.executable, "-c", code, *argv], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_a_reader_that_goes_away_is_no_traceback(knee: Path, tmp_path: Path) -> None:
+    """As in `bayesmri inspect scan.h5 | head -1`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    argv = [sys.executable, "-m", "bayesmri", "inspect", str(knee)]
+    done = subprocess.run(argv, env=env, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_names_that_the_terminal_cannot_show_are_escaped(knee: Path, tmp_path: Path) -> None:
+    for name in ("µ-knee.h5", os.fsdecode(b"\xff.h5")):
+        (tmp_path / name).write_bytes(knee.read_bytes())
+        env = os.environ | {"PYTHONIOENCODING": "ascii:strict"}
+        argv = [sys.executable, "-m", "bayesmri", "inspect", name]
+        done = subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout.startswith(name.encode("ascii", "backslashreplace"))
+
+
+@pytest.mark.parametrize(("error", "words"), [(MemoryError(), "out of memory"), (KeyboardInterrupt(), "interrupted")])
+def test_what_ends_a_command_early_is_one_line(
+    error: BaseException, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(sys.modules["bayesmri.cli.inspect"], "inspect_file", fail)
+    assert main(["inspect", "scan.h5"]) == (130 if isinstance(error, KeyboardInterrupt) else 1)
+    assert capsys.readouterr().err.startswith(f"bayesmri: {words}")
+
+
+def test_torch_without_memory_is_out_of_memory(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ask_for_a_petabyte(_: Path) -> None:
+        torch.empty(10**15)
+
+    monkeypatch.setattr(sys.modules["bayesmri.cli.inspect"], "inspect_file", ask_for_a_petabyte)
+    assert main(["inspect", "scan.h5"]) == 1
+    assert capsys.readouterr().err.startswith("bayesmri: out of memory")
 
 
 def bad_files(folder: Path, good: Path) -> list[Path]:

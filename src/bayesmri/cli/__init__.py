@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 failed, 2 misused (one line on stderr says what came, what was wanted, what to do).
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ def build_app() -> App:
         version=metadata.version("bayesmri"),
         result_action="return_value",
         help_format="plaintext",
+        suppress_keyboard_interrupt=False,  # main says that it was interrupted
     )
     app.command(inspect, help_epilogue="Example: bayesmri inspect scan.h5")
     app.command(
@@ -52,20 +54,24 @@ def build_app() -> App:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; every error a user can mend is one line and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):  # names of files may hold what the terminal's encoding cannot show
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         build_app()(argv, exit_on_error=False, print_error=False)
+        sys.stdout.flush()  # a reader that has gone is noticed here, and not in the interpreter's last breath
     except CycloptsError as error:
         return _complain(f"{error} (see bayesmri --help)", MISUSED)
     except BayesMRIError as error:
         return _complain(error, MISUSED)
     except KeyboardInterrupt:
-        return _complain("interrupted; no output was written", INTERRUPTED)
+        return _complain("interrupted; no file was left half-written", INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except MemoryError:
-        return _complain("out of memory: reconstruct fewer slices at a time, or with fewer --coils", FAILED)
     except Exception as error:
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # the words of torch's RuntimeError
+            return _complain("out of memory: reconstruct fewer slices at a time, or with fewer --coils", FAILED)
         if os.environ.get("BAYESMRI_DEBUG"):
             raise
         return _complain(f"internal error, {type(error).__name__}: {error} (set BAYESMRI_DEBUG=1 for details)", FAILED)

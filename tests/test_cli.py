@@ -198,6 +198,13 @@ def test_bad_files_get_one_line_and_leave_nothing(knee: Path, tmp_path: Path) ->
         ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "32", "--coils", "0"],
         ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "32", "--slices", "0"],
         ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "32", "--snr", "nan"],
+        ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "32", "--snr=-4000"],
+        ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "100000"],
+        ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "8x100000"],
+        ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "32", "--slices", "1000000000"],
+        ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "32", "--coils", "100000"],
+        ["simulate", "--phantom", "knee", "-o", "out.h5", "--size", "320", "--coils", "9999999"],
+        ["simulate", "{knee}", "-o", "out.h5", "--slices", "3"],
     ],
 )
 def test_misuse_is_one_line_and_exit_code_2(

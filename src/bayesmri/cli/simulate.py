@@ -15,9 +15,9 @@ def simulate(
     *,
     output: Out,
     phantom: Literal["knee", "head"] | None = None,
-    contrast: Literal["PD", "PD-FS"] = "PD",
-    size: str = "320x320",
-    slices: int = 1,
+    contrast: Literal["PD", "PD-FS"] | None = None,
+    size: str | None = None,
+    slices: int | None = None,
     coils: int = 1,
     snr: float | None = None,
     seed: int = 0,
@@ -34,11 +34,11 @@ def simulate(
     phantom
         Draw this anatomy instead of reading images.
     contrast
-        Of the phantom: proton density, without or with fat saturation.
+        Of the phantom: proton density, without or with fat saturation; PD unless given.
     size
-        Of the phantom, HxW in pixels.
+        Of the phantom, HxW in pixels; 320x320 unless given.
     slices
-        Of the phantom.
+        Of the phantom; 1 unless given.
     coils
         Receive coils around the object.
     snr
@@ -48,12 +48,27 @@ def simulate(
     json
         Print JSON instead of text.
     """
-    if (images is None) == (phantom is None):
-        raise ConfigError("give either IMAGES or --phantom knee|head, and not both")
-    source = images if images is not None else PhantomRequest(phantom or "knee", contrast, parse_shape(size), slices)
-    made = simulate_file(source, output, coils=coils, snr_db=snr, seed=seed)
+    made = simulate_file(_source(images, phantom, contrast, size, slices), output, coils=coils, snr_db=snr, seed=seed)
     if json:
         print_json(made)
     else:
         H, W = made["shape"]
         print(f"{output}: {count(made['slices'], 'slice')}, {count(made['coils'], 'coil')}, {H} x {W}, fully sampled")
+
+
+def _source(
+    images: Path | None,
+    phantom: Literal["knee", "head"] | None,
+    contrast: Literal["PD", "PD-FS"] | None,
+    size: str | None,
+    slices: int | None,
+) -> Path | PhantomRequest:
+    if images is not None and phantom is None:
+        drawn = {"--contrast": contrast, "--size": size, "--slices": slices}
+        given = [name for name, value in drawn.items() if value is not None]
+        if given:
+            raise ConfigError(f"{', '.join(given)} came with images, which have their own: it belongs to --phantom")
+        return images
+    if phantom is None or images is not None:
+        raise ConfigError("give either IMAGES or --phantom knee|head, and not both")
+    return PhantomRequest(phantom, contrast or "PD", parse_shape(size or "320x320"), 1 if slices is None else slices)

@@ -1,5 +1,6 @@
 """A procedural phantom: randomised knees and heads with fine structure and small lesions, of any size."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bayesmri.data.guard import byte_budget, sizes
 from bayesmri.data.kspace import MIN_SIZE
 from bayesmri.data.phantom_canvas import Canvas, Field, Scene
 from bayesmri.data.phantom_head import head
@@ -18,6 +20,7 @@ Anatomy = Literal["knee", "head"]
 Contrast = Literal["PD", "PD-FS"]
 
 FINE = 160  # pixels on the shorter side; smaller grids are drawn finer than this and averaged
+MAX_PIXELS = 2**25  # of a slice as it is drawn, which takes some forty arrays of that size
 SPACING = 0.04  # slice distance, in half fields of view: about 3 mm
 DEPTH = 1.2  # the volume's largest extent; more slices lie closer
 
@@ -42,6 +45,13 @@ class PhantomSpec:
             raise ShapeError(f"a phantom of shape {tuple(self.shape)}: want (H, W), each at least {MIN_SIZE} pixels")
         if self.slices < 1:
             raise ShapeError(f"a phantom of {self.slices} slices: want at least 1")
+        if self.fine**2 * math.prod(self.shape) > MAX_PIXELS or 4 * self.slices * math.prod(self.shape) > byte_budget():
+            raise ShapeError(f"a phantom of {self.slices} slices of {sizes(self.shape)} pixels: want fewer pixels")
+
+    @property
+    def fine(self) -> int:
+        """How many times finer than its pixels a slice is drawn."""
+        return max(1, -(-FINE // min(self.shape)))
 
 
 def phantom(spec: PhantomSpec, *, rng: torch.Generator) -> Tensor:
@@ -70,7 +80,7 @@ def phantom_with_labels(spec: PhantomSpec, *, rng: torch.Generator) -> tuple[Ten
 def _slice(spec: PhantomSpec, subject: int, z: float) -> tuple[Field, Field]:
     """Signal and lesion cover of one slice, drawn `fine` times finer and averaged over pixels."""
     H, W = spec.shape
-    fine = max(1, -(-FINE // min(H, W)))
+    fine = spec.fine
     px = 2 / (fine * min(H, W))
     y, x = (((np.arange(n * fine) - (n * fine - 1) / 2) * px).astype(np.float32) for n in (H, W))
     scene = Scene(y[:, None], x[None, :], px, z, np.random.default_rng(subject))

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bayesmri.data.guard import byte_budget, human, sizes
 from bayesmri.errors import ConfigError
 from bayesmri.physics.fourier import fft2c
 from bayesmri.physics.scene import add_noise, loop_sensitivities, smooth_phase
+
+MAX_DB = 200  # beyond the precision of any number here
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,10 @@ class Scanner:
     phase: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.snr_db is not None and not math.isfinite(self.snr_db):
-            raise ConfigError(f"a signal-to-noise ratio of {self.snr_db:g} dB: want a finite number, such as 30")
+        if self.snr_db is not None and not abs(self.snr_db) <= MAX_DB:
+            raise ConfigError(
+                f"a signal-to-noise ratio of {self.snr_db:g} dB: want a number from −{MAX_DB} to {MAX_DB}, such as 30"
+            )
 
 
 def acquire(magnitude: Tensor, scanner: Scanner, *, rng: torch.Generator) -> Tensor:
@@ -31,6 +36,7 @@ def acquire(magnitude: Tensor, scanner: Scanner, *, rng: torch.Generator) -> Ten
     root-sum-of-squares of F⁻¹u is the magnitude again.
     """
     shape = (magnitude.shape[-2], magnitude.shape[-1])
+    _check_size((len(magnitude), scanner.coils, *shape))
     s = loop_sensitivities(scanner.coils, shape, rng=rng)
     first, last = (smooth_phase(shape, rng=rng, strength=scanner.phase) for _ in range(2))
     share = torch.linspace(0, 1, len(magnitude))
@@ -40,3 +46,13 @@ def acquire(magnitude: Tensor, scanner: Scanner, *, rng: torch.Generator) -> Ten
         slices.append(fft2c(s * image))
     u = torch.stack(slices)
     return u if scanner.snr_db is None else add_noise(u, scanner.snr_db, rng=rng)
+
+
+def _check_size(shape: tuple[int, ...]) -> None:
+    """Within the limit for files: what could not be read back is not simulated."""
+    asked, limit = math.prod(shape) * 8, byte_budget()
+    if asked > limit:
+        raise ConfigError(
+            f"k-space of {sizes(shape)} values = {human(asked)} was asked for: the limit is {human(limit)}; want fewer "
+            "slices, coils or pixels, or set BAYESMRI_MAX_BYTES"
+        )

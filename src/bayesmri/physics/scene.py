@@ -10,6 +10,7 @@ from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError
 
 COARSE = 48  # fields this smooth are computed on a coarse grid and interpolated
+MAX_COILS = 256  # twice the largest array that was ever built
 SEGMENTS = 24  # straight pieces of a wire loop
 
 
@@ -18,8 +19,8 @@ def loop_sensitivities(Q: int, shape: tuple[int, int], *, rng: torch.Generator) 
 
     The loops stand on a ring outside the field of view, facing its centre, with jittered angle, place, size and tilt.
     """
-    if Q < 1:
-        raise ConfigError(f"{Q} coils were asked for: want at least 1")
+    if not 1 <= Q <= MAX_COILS:
+        raise ConfigError(f"{Q} coils were asked for: want at least 1 and at most {MAX_COILS}")
     points = _plane_points(shape)
     wires, currents = _wire_loops(Q, rng)
     r = points[None, :, None, :] - wires[:, None, :, :]  # (Q, P, segments, 3)

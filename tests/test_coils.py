@@ -1,5 +1,7 @@
 """Laws of coils: compression keeps energy, the emulated coil fits, scenes are smooth and keep the magnitude."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -9,6 +11,7 @@ from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.errors import ConfigError
 from bayesmri.physics.coils import coil_gram, compress_coils, compression_matrix, emulate_single_coil, emulated_weights
 from bayesmri.physics.fourier import ifft2c
+from bayesmri.physics.scaling import Scaling
 from bayesmri.physics.scene import add_noise, loop_sensitivities, smooth_phase
 
 
@@ -67,6 +70,39 @@ def test_the_emulated_weights_are_stationary() -> None:
     loss.backward()  # type: ignore[no-untyped-call]
     assert w.grad is not None
     assert w.grad.abs().max() < 1e-3 * rss(y).square().sum()
+
+
+def test_sums_over_a_volume_are_those_of_all_its_pixels() -> None:
+    """Slice by slice or with all slices side by side: one Gram matrix, one emulated coil, one scale."""
+    X = torch.stack((disk((20, 18)), 0.5 * disk((20, 18)).flip(0), torch.zeros(20, 18)))
+    u = acquire(X, Scanner(coils=4, snr_db=40), rng=rng()).to(torch.complex128)
+    y = ifft2c(u)
+    wide = y.movedim(0, -2).flatten(-2)  # (Q, H, slices · W)
+    torch.testing.assert_close(coil_gram(y), coil_gram(wide))
+    torch.testing.assert_close(
+        emulate_single_coil(y).abs(), emulate_single_coil(y, emulated_weights(wide)).abs(), rtol=1e-6, atol=1e-8
+    )
+    assert Scaling().factor(u) == float(rss(y).max())
+
+
+def test_no_transform_or_sum_holds_a_whole_volume(monkeypatch: pytest.MonkeyPatch) -> None:
+    """40 slices of 15 coils are 1 GB: their coil images must not be there several times over."""
+    largest = 0
+
+    def watch(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        def watched(x: Tensor) -> Tensor:
+            nonlocal largest
+            largest = max(largest, x.numel())
+            return function(x)
+
+        return watched
+
+    monkeypatch.setattr("bayesmri.physics.scaling.ifft2c", watch(ifft2c))
+    monkeypatch.setattr("bayesmri.physics.coils.rss", watch(rss))
+    u = acquire(disk((16, 18)).expand(5, -1, -1), Scanner(coils=3), rng=rng())
+    Scaling().factor(u)
+    emulated_weights(ifft2c(u), iterations=1)
+    assert largest == 3 * 16 * 18
 
 
 def test_one_coil_is_its_own_emulation() -> None:

@@ -40,11 +40,10 @@ def acquire(magnitude: Tensor, scanner: Scanner, *, rng: torch.Generator) -> Ten
     s = loop_sensitivities(scanner.coils, shape, rng=rng)
     first, last = (smooth_phase(shape, rng=rng, strength=scanner.phase) for _ in range(2))
     share = torch.linspace(0, 1, len(magnitude))
-    slices = []
-    for X, t in zip(magnitude, share, strict=True):
-        image = torch.polar(X.float(), (1 - t) * first + t * last)
-        slices.append(fft2c(s * image))
-    u = torch.stack(slices)
+    u = torch.empty(len(magnitude), scanner.coils, *shape, dtype=s.dtype)
+    for i, t in enumerate(share):
+        image = torch.polar(magnitude[i].float(), (1 - t) * first + t * last)
+        u[i] = fft2c(s * image)
     return u if scanner.snr_db is None else add_noise(u, scanner.snr_db, rng=rng)
 
 

@@ -1,4 +1,7 @@
-"""Coils of a measurement: virtual coils by SVD compression, and the emulated single coil of fastMRI's track."""
+"""Coils of a measurement: virtual coils by SVD compression, and the emulated single coil of fastMRI's track.
+
+Sums over a volume go slice by slice: with coils as rows, a whole volume would be copied.
+"""
 
 import torch
 from torch import Tensor
@@ -12,8 +15,7 @@ def coil_gram(z: Tensor) -> Tensor:
 
     z: k-space or coil images, complex (..., Q, H, W).
     """
-    coils = z.movedim(-3, 0).flatten(1)
-    return coils @ coils.mH
+    return torch.stack([coils @ coils.mH for coils in _slices(z)]).sum(dim=0)
 
 
 def compression_matrix(gram: Tensor) -> Tensor:
@@ -44,15 +46,14 @@ def emulated_weights(y: Tensor, *, iterations: int = 100) -> Tensor:
 
     y: fully sampled coil images of one volume, complex (..., Q, H, W).
     """
-    coils = y.movedim(-3, 0).flatten(1)
-    Y = rss(y).flatten()
-    gram = coil_gram(y).conj()
-    ridge = 1e-6 * gram.diagonal().real.mean() * torch.eye(len(coils), device=y.device, dtype=y.dtype)
-    w = compression_matrix(coil_gram(y))[0]
+    slices = _slices(y)
+    Y = [rss(coils[..., None])[..., 0] for coils in slices]
+    gram = coil_gram(y)
+    ridge = 1e-6 * gram.diagonal().real.mean() * torch.eye(len(gram), device=y.device, dtype=y.dtype)
+    w = compression_matrix(gram)[0]
     for _ in range(iterations):
-        combined = w @ coils
-        phase = torch.where(combined == 0, 1, torch.sgn(combined))
-        w = torch.linalg.solve(gram + ridge, coils.conj() @ (Y * phase))
+        fits = [coils.conj() @ (Y_s * _phase(w @ coils)) for coils, Y_s in zip(slices, Y, strict=True)]
+        w = torch.linalg.solve(gram.conj() + ridge, torch.stack(fits).sum(dim=0))
     return w
 
 
@@ -60,3 +61,13 @@ def emulate_single_coil(y: Tensor, weights: Tensor | None = None) -> Tensor:
     """Σ_q w_q y_q, complex (..., Q, H, W) → (..., 1, H, W); linear, so it holds in image space and in k-space alike."""
     weights = emulated_weights(y) if weights is None else weights
     return torch.einsum("q,...qhw->...hw", weights, y).unsqueeze(-3)
+
+
+def _phase(image: Tensor) -> Tensor:
+    """image / |image|, and 1 where it is 0."""
+    return torch.where(image == 0, 1, torch.sgn(image))
+
+
+def _slices(z: Tensor) -> list[Tensor]:
+    """Views (Q, H·W) of the slices of (..., Q, H, W)."""
+    return [part.flatten(1) for part in z.reshape(-1, *z.shape[-3:])]

@@ -30,7 +30,8 @@ class Scaling:
 
     def factor(self, z: Tensor) -> float:
         """Of one volume of zero-filled k-space, complex (..., Q, H, W): a positive number; 1 for an empty one."""
-        X = rss(ifft2c(z)).flatten()
+        # slice by slice: the coil images of a whole volume would take several times its memory
+        X = torch.cat([rss(ifft2c(part)).flatten() for part in z.reshape(-1, *z.shape[-3:])])
         if self.quantile == 1:
             value = float(X.max())
         else:

@@ -68,7 +68,10 @@ def single_coil(kspace: KSpace) -> KSpace:
     from bayesmri.physics.fourier import ifft2c
 
     z = torch.from_numpy(kspace.z)
-    weights = emulated_weights(torch.cat([ifft2c(part)[None] for part in z]))
+    y = torch.empty_like(z)
+    for s, part in enumerate(z):
+        y[s] = ifft2c(part)
+    weights = emulated_weights(y)
     return replace(kspace, z=np.stack([emulate_single_coil(part, weights).numpy() for part in z]), truth=None)
 
 

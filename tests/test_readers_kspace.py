@@ -146,6 +146,8 @@ def test_npy_and_npz_come_back(tmp_path: Path, shape: tuple[int, ...], full: tup
         ({"kspace": np.zeros((1, 16, 16), np.complex64)}, DataError, "no acquired line"),
         ({"kspace": np.full((1, 16, 16), np.nan, np.complex64)}, DataError, "NaN"),
         ({"kspace": np.full((1, 16, 16), 1e300, np.complex128)}, DataError, "Inf"),
+        ({"kspace": random_kspace(1, 16, 16) * np.float32(1e-30)}, DataError, "multiply the data"),
+        ({"kspace": random_kspace(1, 16, 16) * np.float32(1e25)}, DataError, "multiply the data"),
         ({"kspace": random_kspace(1, 16, 16), "mask": np.ones(15)}, MaskError, "16 columns"),
         ({"kspace": random_kspace(1, 16, 16), "mask": np.full(16, 0.5)}, MaskError, "0 and 1"),
         ({"kspace": random_kspace(1, 16, 16), "mask": np.zeros(16)}, DataError, "no line"),

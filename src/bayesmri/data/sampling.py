@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from bayesmri.data.kspace import Header, KSpace, acquired_lines, check_finite, check_grid
 from bayesmri.errors import DataError, FormatError, MaskError
 
+SMALLEST, LARGEST = 1e-12, 1e12  # scanners' units lie between 1e-7 and 1e7
+
 
 def finish(
     z: NDArray[np.complex64],
@@ -27,7 +29,18 @@ def finish(
             z[..., ~mask] = 0
         if not acquired_lines(z).any():
             raise DataError("k-space is zero everywhere on the acquired lines: there is nothing to reconstruct")
+    check_scale(z)
     return KSpace(z=z, mask=mask, header=replace(header, notes=header.notes + notes), truth=truth)
+
+
+def check_scale(z: NDArray[np.complex64]) -> None:
+    """Squares of the values, their sums and small parts stay within single precision."""
+    peak = max(float(max(np.abs(part.real).max(), np.abs(part.imag).max())) for part in z)
+    if not SMALLEST <= peak <= LARGEST:
+        raise DataError(
+            f"the largest value of k-space is {peak:.3g}: want one from {SMALLEST:g} to {LARGEST:g}, "
+            "which single precision can square; multiply the data by a constant"
+        )
 
 
 def sampling_pattern(lines: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], tuple[str, ...]]:

@@ -44,7 +44,10 @@ def test_inspect_prints_json(knee: Path, capsys: pytest.CaptureFixture[str]) -> 
     found = json.loads(capsys.readouterr().out)
     assert (found["slices"], found["coils"], found["shape"], found["acceleration"]) == (2, 2, [48, 40], 1.0)
     assert main(["inspect", str(knee)]) == 0
-    assert "40 of 40 lines, R = 1.00" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "40 of 40 lines, R = 1.00" in out
+    values = ("fastMRI HDF5", "48 x 40 (", "phantom knee PD")
+    assert len({line.index(value) for line in out.splitlines() for value in values if value in line}) == 1, out
 
 
 def test_undersample_and_recon(knee: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,15 +91,35 @@ def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code, *argv], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-def test_a_reader_that_goes_away_is_no_traceback(knee: Path, tmp_path: Path) -> None:
+def inspect_into(stdout: int | None, knee: Path) -> tuple[int, bytes]:
+    """Exit code and stderr of `bayesmri inspect` that prints to a descriptor; None closes it."""
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    argv = [sys.executable, "-m", "bayesmri", "inspect", str(knee)]
+    if stdout is None:
+        argv = ["sh", "-c", 'exec "$@" >&-', "sh", *argv]
+    done = subprocess.run(argv, env=env, stdout=stdout, stderr=subprocess.PIPE, check=False)
+    return done.returncode, done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_traceback(knee: Path) -> None:
     """As in `bayesmri inspect scan.h5 | head -1`."""
     reader, writer = os.pipe()
     os.close(reader)
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
-    argv = [sys.executable, "-m", "bayesmri", "inspect", str(knee)]
-    done = subprocess.run(argv, env=env, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, check=False)
+    assert inspect_into(writer, knee) == (1, b"")
     os.close(writer)
-    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_closed_output_is_no_failure(knee: Path) -> None:
+    assert inspect_into(None, knee) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_an_output_that_is_full_is_one_line(knee: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        code, error = inspect_into(full.fileno(), knee)
+    assert code == 1
+    assert error.startswith(b"bayesmri: the system refused")
+    assert error.count(b"\n") == 1
 
 
 def test_names_that_the_terminal_cannot_show_are_escaped(knee: Path, tmp_path: Path) -> None:

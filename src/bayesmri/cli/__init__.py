@@ -59,7 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         build_app()(argv, exit_on_error=False, print_error=False)
-        sys.stdout.flush()  # a reader that has gone is noticed here, and not in the interpreter's last breath
+        if sys.stdout is not None:
+            sys.stdout.flush()  # a reader that has gone is noticed here, and not in the interpreter's last breath
     except CycloptsError as error:
         return _complain(f"{error} (see bayesmri --help)", MISUSED)
     except BayesMRIError as error:
@@ -67,8 +68,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain("interrupted; no file was left half-written", INTERRUPTED)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return FAILED
+    except OSError as error:
+        _drop_output()
+        return _complain(f"the system refused: {error}", FAILED)
     except Exception as error:
         if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # the words of torch's RuntimeError
             return _complain("out of memory: reconstruct fewer slices at a time, or with fewer --coils", FAILED)
@@ -76,6 +80,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _complain(f"internal error, {type(error).__name__}: {error} (set BAYESMRI_DEBUG=1 for details)", FAILED)
     return DONE
+
+
+def _drop_output() -> None:
+    """What is still to be printed goes nowhere: the interpreter would try again at its end, and complain."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: object, code: int) -> int:

@@ -40,8 +40,9 @@ def _print(found: Inspection) -> None:
     rows["geometry"] = "affine known" if found.has_affine else "no position in space"
     rows |= {key: value for key, value in found.facts.items() if key not in rows}
     print(found.file)
+    width = max(map(len, rows))
     for key, value in rows.items():
-        print(f"  {key:<14} {value}")
+        print(f"  {key:<{width}}  {value}")
     for note in found.notes:
         print(f"  note: {note}")
     for warning in found.warnings:

@@ -19,6 +19,7 @@ from bayesmri.pipeline.options import Options
 from bayesmri.pipeline.sampling import Sampling
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.report.tables import latex, markdown, text
+from reader_files import random_kspace, write_cfl, write_dicom
 
 KEYS = {"method", "acceleration", "file", "coils", "psnr", "nmse", "ssim", "seconds", "parameters"}
 
@@ -51,6 +52,20 @@ def test_every_method_sees_the_same_data(folder: Path) -> None:
         assert row["psnr"] == first[row["method"], row["acceleration"], row["file"]]
     other = evaluate(Study(folder, ("zero-filled",), (8.0,), seed=4))["rows"]
     assert other[0]["psnr"] != first["zero-filled", 8.0, other[0]["file"]]
+
+
+def test_a_pair_and_a_series_are_one_volume_each(tmp_path: Path) -> None:
+    pytest.importorskip("pydicom")
+    write_cfl(tmp_path / "bart", random_kspace(24, 25, 1, 2))
+    (tmp_path / "series").mkdir()
+    for i in range(3):
+        pixels = np.full((20, 22), 100 + i, np.uint16)
+        write_dicom(
+            tmp_path / "series" / f"{i}.dcm", pixels, InstanceNumber=i, ImagePositionPatient=[0.0, 0.0, 5.0 * i]
+        )
+    rows = evaluate(Study(tmp_path, ("zero-filled",)))["rows"]
+    assert {(row["file"], row["slices"]) for row in rows} == {("bart.cfl", 1), ("series", 3)}
+    assert len(rows) == 2
 
 
 def test_coils_follow_the_study(folder: Path) -> None:

@@ -3,12 +3,12 @@
 import fnmatch
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from bayesmri.data.formats import read, sniff
+from bayesmri.data.formats import read, sniff, volume_paths
 from bayesmri.data.kspace import KSpace, check_grid
 from bayesmri.data.phantom import Anatomy
 from bayesmri.data.safe_h5 import dataset, names, open_h5, text_attribute
@@ -115,7 +115,7 @@ def _files(index: int, source: SourceConfig, notes: list[str]) -> list[Volume]:
     if path.is_file():
         return [probe(path, index)]
     volumes = []
-    for candidate in _candidates(path):
+    for candidate in volume_paths(path):
         try:
             volumes.append(probe(candidate, index))
         except BayesMRIError as error:
@@ -124,27 +124,6 @@ def _files(index: int, source: SourceConfig, notes: list[str]) -> list[Volume]:
         reason = f" ({notes[-1]})" if notes else ""
         raise DataError(f"data source {source.path} holds no file that can be trained on{reason}")
     return volumes
-
-
-def _candidates(folder: Path) -> Iterable[Path]:
-    """Files, and folders of DICOM slices, which are one volume."""
-    folders = set()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
-        if path.suffix.lower() == ".hdr":
-            continue  # the other half of a .cfl
-        if _is_dicom(path):
-            if path.parent not in folders:
-                folders.add(path.parent)
-                yield path.parent
-        else:
-            yield path
-
-
-def _is_dicom(path: Path) -> bool:
-    try:
-        return sniff(path) == "dicom"
-    except BayesMRIError:
-        return False
 
 
 def probe(path: Path, source: int = 0) -> Volume:

@@ -1,6 +1,6 @@
 """Open any file by its content: k-space (fastMRI, MRD, BART, NumPy) or magnitude images (HDF5, NIfTI, DICOM)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from bayesmri.data.mrd import mrd_group, read_mrd
 from bayesmri.data.nifti import nifti_start, nifti_version, read_nifti
 from bayesmri.data.safe_h5 import names, open_h5
 from bayesmri.errors import FormatError
+from bayesmri.inputs import input_files
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 KSPACE: dict[str, Callable[..., KSpace]] = {
@@ -91,6 +92,19 @@ def read(path: Path | str, *, budget: int | None = None) -> KSpace | Images:
     reader: Callable[..., Any] = KSPACE[kind] if kind in KSPACE else IMAGES[kind]
     value: KSpace | Images = reader(Path(path), budget=budget)
     return value
+
+
+def volume_paths(folder: Path) -> Iterator[Path]:
+    """What `read` takes, at any depth: files, one name for a BART pair, one folder for the DICOM slices in it."""
+    folders = set()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
+        if path.suffix == ".hdr" and len(input_files(path)) == 2:
+            continue  # the .cfl stands for both
+        if not is_dicom(path):
+            yield path
+        elif path.parent not in folders:
+            folders.add(path.parent)
+            yield path.parent
 
 
 def _sniff_folder(path: Path) -> str:

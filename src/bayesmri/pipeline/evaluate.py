@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesmri.atomic import atomic_path, check_target
-from bayesmri.data.formats import read
+from bayesmri.data.formats import read, volume_paths
 from bayesmri.data.kspace import Images, KSpace
 from bayesmri.errors import BayesMRIError, ConfigError, DataError
 from bayesmri.pipeline.options import BASELINES, Options
@@ -66,10 +66,10 @@ def evaluate(study: Study, *, progress: Progress | None = None) -> dict[str, Any
 
 
 def data_files(data: Path) -> list[Path]:
-    """The files of a folder, at any depth, or the one file."""
+    """The volumes of a folder, at any depth, or the one file."""
     if data.is_file():
         return [data]
-    files = sorted(p for p in data.rglob("*") if p.is_file() and not p.name.startswith("."))
+    files = list(volume_paths(data))
     if not files:
         raise DataError(f"{data} holds no files: give a folder of k-space or magnitude images")
     return files

@@ -38,14 +38,11 @@ def build_app() -> App:
     app.command(
         simulate, help_epilogue="Example: bayesmri simulate --phantom knee -o knee.h5 --coils 8 --snr 30 --seed 1"
     )
-    app.command(
-        undersample, help_epilogue="Example: bayesmri undersample knee.h5 -o knee_r4.h5 --acceleration 4 --mask random"
-    )
+    app.command(undersample, help_epilogue="Example: bayesmri undersample knee.h5 -o knee_r4.h5 --acceleration 4")
     app.command(recon, help_epilogue="Example: bayesmri recon knee.h5 -o knee_tv.h5 --method tv --acceleration 4 --png")
     app.command(train, help_epilogue="Example: bayesmri train configs/small-single-r4.toml --out runs/small")
     app.command(
-        evaluate,
-        help_epilogue="Example: bayesmri evaluate --data val/ --methods zero-filled,tv,runs/small --acceleration 4 8",
+        evaluate, help_epilogue="Example: bayesmri evaluate --data val/ --methods tv,runs/small --acceleration 4"
     )
     app.command(bench, help_epilogue="Example: bayesmri bench --json")
     app.command(demo, help_epilogue="Example: bayesmri demo -o out/demo")

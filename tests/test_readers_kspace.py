@@ -61,11 +61,23 @@ def test_truth_is_the_image_of_the_right_combination(tmp_path: Path) -> None:
     assert any("max = 7" in note for note in multi.header.notes)
 
 
-def test_truth_that_does_not_fit_is_left_out_with_a_note(tmp_path: Path) -> None:
-    path = write_h5(tmp_path / "a.h5", {"kspace": random_kspace(2, 16, 16), "reconstruction_esc": np.ones((2, 32, 8))})
+@pytest.mark.parametrize(
+    ("truth", "words"),
+    [
+        (np.ones((2, 32, 8)), "does not fit"),
+        (np.ones((3, 16, 16)), "does not fit"),
+        (np.ones((2, 1, 1)), "does not fit"),
+        (np.zeros((2, 16, 16)), "no positive pixel"),
+    ],
+)
+def test_truth_that_no_image_can_be_compared_with_is_left_out_with_a_note(
+    tmp_path: Path, truth: np.ndarray, words: str
+) -> None:
+    path = write_h5(tmp_path / "a.h5", {"kspace": random_kspace(2, 16, 16), "reconstruction_esc": truth})
     data = read_kspace(path)
     assert data.truth is None
-    assert any("does not fit" in note for note in data.header.notes)
+    assert data.header.recon_shape is None
+    assert any(words in note for note in data.header.notes)
 
 
 def test_own_affine_and_voxels_come_back(tmp_path: Path) -> None:

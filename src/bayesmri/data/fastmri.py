@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bayesmri.data.h5_geometry import with_geometry
 from bayesmri.data.ismrmrd_xml import Encoding, parse_header
-from bayesmri.data.kspace import Header, KSpace, check_finite, check_grid
+from bayesmri.data.kspace import MIN_SIZE, Header, KSpace, check_finite, check_grid
 from bayesmri.data.safe_h5 import (
     names,
     number_attribute,
@@ -54,12 +54,15 @@ def _truth(file: Any, shape: tuple[int, ...], budget: int | None) -> Truth:
         return Truth(None)
     image = read_real(file, name, ndim=(2, 3), budget=budget)
     image = image if image.ndim == 3 else image[None]
-    if len(image) != shape[0] or 0 in image.shape or image.shape[-2] > shape[-2] or image.shape[-1] > shape[-1]:
+    h, w = image.shape[-2:]
+    if len(image) != shape[0] or min(h, w) < MIN_SIZE or h > shape[-2] or w > shape[-1]:
         note = f"`{name}` of shape {image.shape} does not fit k-space of shape {shape} and was left out"
         return Truth(None, (note,))
     with np.errstate(over="ignore"):
         image = image.astype(np.float32)
     check_finite(f"`{name}`", image)
+    if image.max() <= 0:
+        return Truth(None, (f"`{name}` has no positive pixel and was left out",))
     return Truth(image, _disagreement(file, name, float(image.max())))
 
 
@@ -94,7 +97,7 @@ def _recon_shape(shape: tuple[int, ...], encoding: Encoding | None, truth: Truth
     if (h, w) == (H, W) and encoding and encoding.recon_matrix:
         h, w = encoding.recon_matrix[:2]
     window = min(h, H), min(w, W)
-    return window if window != (H, W) else None
+    return window if window != (H, W) and min(window) >= MIN_SIZE else None
 
 
 def _with_geometry(header: Header, file: Any, shape: tuple[int, ...], encoding: Encoding | None) -> Header:

@@ -54,6 +54,13 @@ def test_every_method_sees_the_same_data(folder: Path) -> None:
     assert other[0]["psnr"] != first["zero-filled", 8.0, other[0]["file"]]
 
 
+def test_models_of_one_name_keep_their_own_rows(folder: Path, tmp_path: Path) -> None:
+    paths = [str(model(tmp_path / name)) for name in ("a", "b")]
+    rows = evaluate(Study(folder / "one.h5", ("tv", "tv", *paths)))["rows"]
+    assert [row["method"] for row in rows] == ["tv", *paths]
+    assert [row["method"] for row in means(rows)] == ["tv", *paths]
+
+
 def test_a_pair_and_a_series_are_one_volume_each(tmp_path: Path) -> None:
     pytest.importorskip("pydicom")
     write_cfl(tmp_path / "bart", random_kspace(24, 25, 1, 2))
@@ -122,6 +129,9 @@ def test_means_and_tables() -> None:
     ]
     assert "| a_b | 7 | 25.00 | 0.1000 | 0.5000 | 1.0 | 10.00 |" in markdown(table)
     assert "a\\_b & 7 & 25.00" in latex(table)
+    odd = [{**row, "method": "50%_#1|&"} for row in table[:2]]
+    assert "\n50\\%\\_\\#1|\\& & 7 & 25.00" in latex(odd)
+    assert "| 50%_#1\\|& | 7 | 25.00" in markdown(odd)
     lines = text(table).splitlines()
     assert len({len(line) for line in lines}) == 1
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -47,7 +48,7 @@ def evaluate(study: Study, *, progress: Progress | None = None) -> dict[str, Any
     if not study.methods:
         raise ConfigError("no method was given: want zero-filled, tv or models, such as --methods zero-filled,tv")
 
-    methods = [_method(name, study) for name in study.methods]
+    methods = _methods(study)
     rows: list[dict[str, Any]] = []
     skipped: list[str] = []
     total = len(files) * len(study.accelerations) * len(methods)
@@ -122,6 +123,13 @@ def evaluate_to(study: Study, out: Path, *, progress: Progress | None = None) ->
 def derived_seed(*parts: object) -> int:
     """A seed that depends on all parts and nothing else."""
     return int.from_bytes(hashlib.sha256("/".join(map(str, parts)).encode()).digest()[:7], "big")
+
+
+def _methods(study: Study) -> list["Method"]:
+    """In their order, each once; where two would share a name, each is called as it was given."""
+    given = {text: _method(text, study) for text in study.methods}
+    count = Counter(method.name for method in given.values())
+    return [method if count[method.name] == 1 else replace(method, name=text) for text, method in given.items()]
 
 
 def _method(name: str, study: Study) -> "Method":

@@ -1,5 +1,6 @@
 """The paper's table: methods as rows, PSNR, NMSE and SSIM at each acceleration as columns."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,14 +16,15 @@ COLUMNS = (
 def markdown(means: Sequence[Row]) -> str:
     """A Markdown table of the means over volumes."""
     lines = [" | ".join(["method", "parameters", *_heads(means)]), " | ".join(["---"] * (2 + len(_heads(means))))]
-    lines += [" | ".join(cells) for cells in _cells(means)]
+    lines += [" | ".join(cell.replace("|", "\\|") for cell in cells) for cells in _cells(means)]
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
 def latex(means: Sequence[Row]) -> str:
     """The same as a LaTeX tabular."""
-    lines = [" & ".join(["method", "parameters", *_heads(means)]), *(" & ".join(cells) for cells in _cells(means))]
-    body = " \\\\\n".join(line.replace("_", "\\_") for line in lines)
+    rows = [["method", "parameters", *_heads(means)], *_cells(means)]
+    lines = [" & ".join(re.sub(r"[&%$#_{}]", r"\\\g<0>", cell) for cell in row) for row in rows]
+    body = " \\\\\n".join(lines)
     return f"\\begin{{tabular}}{{l{'r' * (1 + len(_heads(means)))}}}\n{body} \\\\\n\\end{{tabular}}\n"
 
 

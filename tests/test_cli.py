@@ -212,6 +212,7 @@ def test_bad_files_get_one_line_and_leave_nothing(knee: Path, tmp_path: Path) ->
         ["recon", "{knee}", "-o", "out.h5", "--acceleration", "4", "--center-fraction", "0.9"],
         ["recon", "{knee}", "-o", "out.h5", "--acceleration", "4", "--mask", "radial"],
         ["recon", "{knee}", "-o", "out.h5", "--acceleration", "4", "--seed", "-1"],
+        ["recon", "{knee}", "-o", "out.h5", "--acceleration", "4", "--seed", "1.5"],
         ["recon", "{knee}", "-o", "out.h5", "--tv-weight", "-1"],
         ["recon", "{knee}", "-o", "out.h5", "--coils", "0"],
         ["recon", "{knee}", "-o", "out.h5", "--device", "cuda:77"],

@@ -26,6 +26,11 @@ def at(shown: NDArray[np.uint8], x: float, y: float) -> list[int]:
     return colour
 
 
+def test_a_very_wide_image_makes_no_very_wide_picture(tmp_path: Path) -> None:
+    panel(tmp_path / "wide.png", comparison(None, {"a": np.ones((9, 301)), "b": np.ones((9, 301))}))
+    assert pixels(tmp_path / "wide.png").shape[1] < 6000
+
+
 def test_images_share_the_window_of_the_first(tmp_path: Path) -> None:
     grey = [np.full((20, 20), level) for level in (4.0, 2.0, 9.0)]
     panel(tmp_path / "p.png", [("t", image, GREY) for image in grey])

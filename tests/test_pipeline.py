@@ -160,7 +160,7 @@ def test_masks_of_the_users_own(tmp_path: Path) -> None:
     np.save(tmp_path / "mask.npy", mask)
     (tmp_path / "mask.txt").write_text("\n".join(str(int(line)) for line in mask))
     for name in ("mask.npy", "mask.txt"):
-        facts = undersample_file(path, tmp_path / "out.h5", Sampling(None, mask=str(tmp_path / name)))
+        facts = undersample_file(path, tmp_path / "out.h5", Sampling(mask=str(tmp_path / name)))
         assert facts["acceleration"] == 2
         assert np.array_equal(read_kspace(tmp_path / "out.h5").mask, mask)
 
@@ -186,7 +186,7 @@ def test_wrong_masks_are_refused(tmp_path: Path, content: bytes, words: str) -> 
     path, mask = simulated(tmp_path), tmp_path / "mask"
     mask.write_bytes(content)
     with pytest.raises(MaskError, match=words):
-        undersample_file(path, tmp_path / "out.h5", Sampling(4, mask=str(mask)))
+        undersample_file(path, tmp_path / "out.h5", Sampling(mask=str(mask)))
     assert not (tmp_path / "out.h5").exists()
 
 
@@ -253,6 +253,21 @@ def test_arrays_reconstruct(tmp_path: Path) -> None:
         one_coil.metrics()
     with pytest.raises(DataError, match="complex"):
         bayesmri.as_kspace(np.zeros((16, 16)))
+
+
+def test_arrays_are_read_as_files_are(tmp_path: Path) -> None:
+    """A zero-padded full scan is a full scan through either door."""
+    z = read_kspace(simulated(tmp_path)).z.copy()
+    z[..., :6], z[..., -6:] = 0, 0
+    np.save(tmp_path / "padded.npy", z)
+    assert bayesmri.as_kspace(z).acceleration == read_kspace(tmp_path / "padded.npy").acceleration == 1
+    with pytest.raises(MaskError, match="columns"):
+        bayesmri.as_kspace(z, mask=np.ones(7, dtype=bool))
+
+
+def test_a_mask_of_ones_own_has_its_own_acceleration() -> None:
+    with pytest.raises(ConfigError, match="leave one of the two out"):
+        Sampling(4, mask="mask.npy")
 
 
 def test_inspection_finds_the_sampling(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesmri.data.kspace import Header, KSpace, acquired_lines, check_finite
+from bayesmri.data.kspace import Header, KSpace
+from bayesmri.data.sampling import finish, mask_from_file
 from bayesmri.errors import DataError, ShapeError
 from bayesmri.pipeline.options import BASELINES, MethodName, Options
 from bayesmri.pipeline.sampling import Sampling
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def as_kspace(z: ArrayLike, mask: ArrayLike | None = None) -> KSpace:
     """K-space from an array: (H, W), (coils, H, W) or (slices, coils, H, W), complex, zero frequency in the centre.
 
-    mask: one bool per column; the columns that hold signal unless given.
+    mask: one bool per column; found in the data as the readers of files do unless given.
     """
     array = np.asarray(z)
     if array.dtype.kind != "c":
@@ -28,11 +29,8 @@ def as_kspace(z: ArrayLike, mask: ArrayLike | None = None) -> KSpace:
     if not 2 <= array.ndim <= 4:
         raise ShapeError(f"an array of shape {array.shape} came: want (H, W), (coils, H, W) or (slices, coils, H, W)")
     volume: NDArray[np.complex64] = array.reshape((1,) * (4 - array.ndim) + array.shape).astype(np.complex64)
-    check_finite("k-space", volume)
-    lines = acquired_lines(volume) if mask is None else np.asarray(mask, dtype=bool)
-    if lines.shape == volume.shape[-1:]:
-        volume = volume * lines
-    return KSpace(z=volume, mask=lines, header=Header(source="array"))
+    lines = None if mask is None else mask_from_file(np.asarray(mask), volume.shape[-1])
+    return finish(volume, Header(source="array"), mask=lines)
 
 
 def undersample(
@@ -41,10 +39,11 @@ def undersample(
     *,
     center_fraction: float | None = None,
     mask: str = "random",
+    offset: int | None = None,
     seed: int = 0,
 ) -> KSpace:
     """Exactly round(W/R) lines of fully sampled data; `truth` of the result is the fully sampled image."""
-    return _undersample(_as_kspace(kspace), Sampling(acceleration, center_fraction, mask, None, seed))
+    return _undersample(_as_kspace(kspace), Sampling(acceleration, center_fraction, mask, offset, seed))
 
 
 def load_model(path: str | Path) -> "Model":

@@ -3,11 +3,11 @@
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from bayesmri.cli.options import Out
+from bayesmri.cli.options import Out, Whole
 from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
 from bayesmri.pipeline.evaluate import Study, evaluate_to, means
@@ -19,13 +19,13 @@ def evaluate(
     methods: str = "zero-filled,tv",
     acceleration: Annotated[tuple[float, ...], Parameter(consume_multiple=True)] = (4.0,),
     output: Out = Path("results.json"),
-    mask: str = "random",
+    mask: Literal["random", "equispaced"] = "random",
     center_fraction: float | None = None,
-    coils: int = 1,
+    coils: Whole = 1,
     snr: float | None = 30.0,
     single_coil: bool = False,
     device: str = "cpu",
-    seed: int = 0,
+    seed: Whole = 0,
     json: bool = False,
 ) -> None:
     """Compare methods on every volume of a folder: the same coil images and masks for each; one row per volume.
@@ -41,7 +41,7 @@ def evaluate(
     output
         JSON file to write; a Markdown and a LaTeX table of the means are written beside it.
     mask
-        random, equispaced, or a file with one value per line.
+        How lines are chosen.
     center_fraction
         Share of the lines in the calibration area; 0.32/R unless given.
     coils

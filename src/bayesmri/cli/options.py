@@ -1,13 +1,25 @@
 """Options that several commands share."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
 from bayesmri.errors import ConfigError
 
 Out = Annotated[Path, Parameter(name=["--output", "-o"])]
+
+
+def _whole(kind: Any, tokens: Sequence[Token]) -> int:
+    """cyclopts alone would read 1.5 as 1."""
+    try:
+        return int(tokens[0].value)
+    except ValueError as error:
+        raise ValueError(f"{tokens[0].value!r} is not a whole number") from error
+
+
+Whole = Annotated[int, Parameter(converter=_whole)]
 
 
 def parse_shape(text: str) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json, print_metrics, sampling_line
 from bayesmri.cli.progress import progress
 from bayesmri.pipeline.files import reconstruct_file, with_ending
@@ -24,12 +25,12 @@ def recon(
     acceleration: float | None = None,
     center_fraction: float | None = None,
     mask: str = "random",
-    offset: int | None = None,
-    seed: int = 0,
-    samples: int = 0,
+    offset: Whole | None = None,
+    seed: Whole = 0,
+    samples: Whole = 0,
     keep_samples: bool = False,
     tv_weight: float | None = None,
-    coils: int | None = None,
+    coils: Whole | None = None,
     single_coil: bool = False,
     full_fov: bool = False,
     device: str = "cpu",

@@ -1,10 +1,12 @@
 """bayesmri simulate (--phantom NAME | IMAGES) -o FILE.h5."""
 
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from bayesmri.cli.options import Out, parse_shape
+from bayesmri.cli.options import Out, Whole, parse_shape
 from bayesmri.cli.output import count, print_json
+from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
 from bayesmri.pipeline.files import PhantomRequest, simulate_file
 
@@ -17,10 +19,10 @@ def simulate(
     phantom: Literal["knee", "head"] | None = None,
     contrast: Literal["PD", "PD-FS"] | None = None,
     size: str | None = None,
-    slices: int | None = None,
-    coils: int = 1,
+    slices: Whole | None = None,
+    coils: Whole = 1,
     snr: float | None = None,
-    seed: int = 0,
+    seed: Whole = 0,
     json: bool = False,
 ) -> None:
     """Simulate fully sampled k-space (smooth phase, coils around the object, noise) in fastMRI's layout.
@@ -48,7 +50,9 @@ def simulate(
     json
         Print JSON instead of text.
     """
-    made = simulate_file(_source(images, phantom, contrast, size, slices), output, coils=coils, snr_db=snr, seed=seed)
+    source = _source(images, phantom, contrast, size, slices)
+    bar = partial(progress, title="simulate")
+    made = simulate_file(source, output, coils=coils, snr_db=snr, seed=seed, progress=bar)
     if json:
         print_json(made)
     else:
@@ -61,7 +65,7 @@ def _source(
     phantom: Literal["knee", "head"] | None,
     contrast: Literal["PD", "PD-FS"] | None,
     size: str | None,
-    slices: int | None,
+    slices: Whole | None,
 ) -> Path | PhantomRequest:
     if images is not None and phantom is None:
         drawn = {"--contrast": contrast, "--size": size, "--slices": slices}

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from bayesmri.cli.options import Out
+from bayesmri.cli.options import Out, Whole
 from bayesmri.cli.output import print_json, sampling_line
 from bayesmri.pipeline.files import undersample_file
-from bayesmri.pipeline.sampling import Sampling
+from bayesmri.pipeline.sampling import RULES, Sampling
 
 
 def undersample(
@@ -13,13 +13,13 @@ def undersample(
     /,
     *,
     output: Out,
-    acceleration: float = 4.0,
+    acceleration: float | None = None,
     center_fraction: float | None = None,
     mask: str = "random",
-    offset: int | None = None,
+    offset: Whole | None = None,
     single_coil: bool = False,
     truth: bool = True,
-    seed: int = 0,
+    seed: Whole = 0,
     json: bool = False,
 ) -> None:
     """Keep exactly round(W/R) of the W lines of a fully sampled FILE.
@@ -31,7 +31,7 @@ def undersample(
     output
         HDF5 file to write, in fastMRI's layout with a dataset `mask`.
     acceleration
-        R; the calibration area counts as part of the round(W/R) lines.
+        R, 4 unless a mask file is given; the calibration area counts as part of the round(W/R) lines.
     center_fraction
         Share of the lines in the calibration area; 0.32/R unless given (8 % at R=4, 4 % at R=8).
     mask
@@ -47,6 +47,8 @@ def undersample(
     json
         Print JSON instead of text.
     """
+    if acceleration is None and mask in RULES:
+        acceleration = 4.0
     sampling = Sampling(acceleration, center_fraction, mask, offset, seed)
     made = undersample_file(file, output, sampling, keep_truth=truth, single_coil=single_coil)
     if json:

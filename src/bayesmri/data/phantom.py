@@ -54,12 +54,17 @@ class PhantomSpec:
         return max(1, -(-FINE // min(self.shape)))
 
 
-def phantom(spec: PhantomSpec, *, rng: torch.Generator) -> Tensor:
-    """Magnitude, float32 (slices, H, W) in [0, 1]: one subject, its slices in order."""
-    return phantom_with_labels(spec, rng=rng)[0]
+def phantom(spec: PhantomSpec, *, rng: torch.Generator, on_slice: Callable[[], None] | None = None) -> Tensor:
+    """Magnitude, float32 (slices, H, W) in [0, 1]: one subject, its slices in order.
+
+    on_slice: called after each slice, for a progress bar.
+    """
+    return phantom_with_labels(spec, rng=rng, on_slice=on_slice)[0]
 
 
-def phantom_with_labels(spec: PhantomSpec, *, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+def phantom_with_labels(
+    spec: PhantomSpec, *, rng: torch.Generator, on_slice: Callable[[], None] | None = None
+) -> tuple[Tensor, Tensor]:
     """The magnitude and where its lesions are, bool (slices, H, W).
 
     One number is taken from `rng`: the subject. The same subject is the same anatomy in both contrasts, at any size.
@@ -67,7 +72,11 @@ def phantom_with_labels(spec: PhantomSpec, *, rng: torch.Generator) -> tuple[Ten
     subject = int(torch.randint(2**62, (1,), generator=rng, device=rng.device).item())
     step = min(SPACING, DEPTH / spec.slices)
     depths = [step * (i - (spec.slices - 1) / 2) for i in range(spec.slices)]
-    pairs = [_slice(spec, subject, z) for z in depths]
+    pairs = []
+    for z in depths:
+        pairs.append(_slice(spec, subject, z))
+        if on_slice is not None:
+            on_slice()
     magnitude = np.stack([m for m, _ in pairs])
     # a few hot pixels must not set the scale of the whole volume
     magnitude = np.clip(magnitude / max(float(np.quantile(magnitude, 0.999)), 1e-6), 0, 1)

@@ -1,6 +1,7 @@
 """From a magnitude image to the k-space a scanner could have measured: u = F(s_q · e^{iφ} · X) + ν."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -29,7 +30,9 @@ class Scanner:
             )
 
 
-def acquire(magnitude: Tensor, scanner: Scanner, *, rng: torch.Generator) -> Tensor:
+def acquire(
+    magnitude: Tensor, scanner: Scanner, *, rng: torch.Generator, on_slice: Callable[[], None] | None = None
+) -> Tensor:
     """Fully sampled k-space u, complex64 (slices, Q, H, W), of magnitude images (slices, H, W).
 
     One coil array serves the volume; the phase drifts from slice to slice; Σ_q |s_q|² = 1, so without noise the
@@ -44,6 +47,8 @@ def acquire(magnitude: Tensor, scanner: Scanner, *, rng: torch.Generator) -> Ten
     for i, t in enumerate(share):
         image = torch.polar(magnitude[i].float(), (1 - t) * first + t * last)
         u[i] = fft2c(s * image)
+        if on_slice is not None:
+            on_slice()
     return u if scanner.snr_db is None else add_noise(u, scanner.snr_db, rng=rng)
 
 

@@ -1,11 +1,13 @@
 """How fast, as ratios within one run: against the machine's own convolution peak, plain eager code, plain autograd."""
 
+import gc
 import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bayesmri.complexes import rss, to_complex, to_real
+from bayesmri.errors import ConfigError
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.mask import random_mask
 from bayesmri.regularizers.base import Bound, Core, Regularizer
@@ -30,9 +33,10 @@ LOSS = LossConfig(reduction="mean")
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure: the best of `repeats`, after one run that does not count."""
+    """How long to measure: the best of `repeats`, after one run that does not count. memory: measured on Linux only."""
 
     repeats: int = 5
+    memory: bool = True
     image: tuple[int, int] = IMAGE
     config: TDVConfig = PAPER
 
@@ -50,17 +54,17 @@ def bench(
     say("training steps, compiled and by autograd")
     training = training_speed(effort.repeats)
     say("training memory at S = 5 and S = 15")
-    memory = {S: training_memory(S) for S in (5, 15)}
+    memory = {S: training_memory(S) for S in (5, 15)} if effort.memory else None
     return {
         "grad_share_of_peak": gradient["gflops"] / peak,
         "grad_speedup_vs_eager": gradient["eager_seconds"] / gradient["seconds"],
         "train_speedup_vs_autograd": training["autograd_seconds"] / training["seconds"],
-        "train_memory_S15_over_S5": memory[15] / memory[5],
+        "train_memory_S15_over_S5": None if memory is None else memory[15] / memory[5],
         "threads": torch.get_num_threads(),
         "peak_gflops": peak,
         "gradient": gradient,
         "training": training,
-        "training_memory_MB": {f"S{S}": bytes_ / 1e6 for S, bytes_ in memory.items()},
+        "training_memory_MB": {f"S{S}": size / 1e6 for S, size in (memory or {}).items()},
     }
 
 
@@ -138,21 +142,28 @@ class ByAutograd(Regularizer):
 
 def training_memory(S: int) -> int:
     """Bytes that one training step with S unrolled steps adds to a process of its own, at its peak."""
+    if not Path("/proc/self/clear_refs").exists():
+        raise ConfigError("the memory of a step is measured on Linux only: leave it out with --no-memory")
     code = f"from bayesmri.pipeline.bench import report_memory; report_memory({S})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return int(json.loads(done.stdout)["bytes"])
 
 
 def report_memory(S: int) -> None:
-    """Runs in the child: prints the growth of the peak resident size over the step."""
-    import resource
-
+    """Runs in the child: prints how far the step's peak lies above the resident size before it."""
     reg, batch = _regularizer(TRAINED), _batch()
     _gradients(reg, reg.theta, tuple(t[:1] if t.ndim > 1 else t for t in batch), S=1)  # libraries are loaded now
-    unit = 1 if sys.platform == "darwin" else 1024
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak that importing left
+    before = _resident("VmRSS")
     _gradients(reg, reg.theta, batch, S=S)
-    print(json.dumps({"bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit - before}))
+    print(json.dumps({"bytes": _resident("VmHWM") - before}))
+
+
+def _resident(which: str) -> int:
+    """VmRSS, the resident size now, or VmHWM, its peak, in bytes."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(which))
+    return 1024 * int(line.split()[1])
 
 
 def best_time(run: Callable[[], object], repeats: int) -> float:

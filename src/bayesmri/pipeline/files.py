@@ -30,7 +30,13 @@ class PhantomRequest:
 
 
 def simulate_file(
-    source: Path | PhantomRequest, out: Path, *, coils: int = 1, snr_db: float | None = None, seed: int = 0
+    source: Path | PhantomRequest,
+    out: Path,
+    *,
+    coils: int = 1,
+    snr_db: float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Fully sampled k-space of magnitude images or of a phantom, in fastMRI's layout."""
     if isinstance(source, Path):
@@ -38,9 +44,11 @@ def simulate_file(
         images, inputs = read_images(source), [source]
     else:
         check_target(out)
-        images, inputs = phantom_images(source, seed=seed), []
+        images, inputs = phantom_images(source, seed=seed, progress=progress), []
     config = {"source": source.name if isinstance(source, Path) else asdict(source)}
-    return simulate_images(images, out, coils=coils, snr_db=snr_db, seed=seed, config=config, inputs=inputs)
+    return simulate_images(
+        images, out, coils=coils, snr_db=snr_db, seed=seed, config=config, inputs=inputs, progress=progress
+    )
 
 
 def simulate_images(
@@ -52,6 +60,7 @@ def simulate_images(
     seed: int,
     config: Mapping[str, Any],
     inputs: Sequence[Path] = (),
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """What a scanner with these coils would measure of the images, written to `out`."""
     import torch
@@ -62,21 +71,25 @@ def simulate_images(
 
     rng = torch.Generator().manual_seed(check_seed(seed))
     scanner = Scanner(coils=coils, snr_db=snr_db)
-    u = acquire(torch.from_numpy(_unit_maximum(images.magnitude)), scanner, rng=rng).numpy()
+    magnitude = torch.from_numpy(_unit_maximum(images.magnitude))
+    with progress(len(magnitude)) if progress else nullcontext() as advance:
+        u = acquire(magnitude, scanner, rng=rng, on_slice=advance).numpy()
     kspace = KSpace(z=u, mask=np.ones(u.shape[-1], dtype=bool), header=images.header)
     provenance = _provenance("simulate", {**config, **asdict(scanner)}, seed, inputs)
     write_kspace(out, kspace, provenance=provenance, truth=fully_sampled_image(u))
     return {"output": str(out), "slices": u.shape[0], "coils": u.shape[1], "shape": list(u.shape[2:]), "seed": seed}
 
 
-def phantom_images(request: PhantomRequest, *, seed: int) -> Images:
+def phantom_images(request: PhantomRequest, *, seed: int, progress: Progress | None = None) -> Images:
     """The magnitude of a phantom; anatomy follows the seed, apart from the scanner's draws."""
     import torch
 
     from bayesmri.data.phantom import PhantomSpec, phantom
 
     spec = PhantomSpec(anatomy=request.anatomy, contrast=request.contrast, shape=request.shape, slices=request.slices)
-    magnitude = phantom(spec, rng=torch.Generator().manual_seed(check_seed(seed))).numpy()
+    rng = torch.Generator().manual_seed(check_seed(seed))
+    with progress(request.slices) if progress else nullcontext() as advance:
+        magnitude = phantom(spec, rng=rng, on_slice=advance).numpy()
     header = Header(source="phantom", acquisition=f"phantom {request.anatomy} {request.contrast}", patient_id="phantom")
     return Images(magnitude=magnitude, header=header)
 

@@ -22,7 +22,7 @@ RULES = ("random", "equispaced")
 class Sampling:
     """acceleration: R; None only with a mask file. mask: random, equispaced, or a file with one value per line."""
 
-    acceleration: float | None = 4.0
+    acceleration: float | None = None
     center_fraction: float | None = None
     mask: str = "random"
     offset: int | None = None
@@ -34,6 +34,11 @@ class Sampling:
             raise ConfigError(f"a choice of {self.mask} lines came without an acceleration: give one, such as 4")
         if self.offset is not None and self.mask != "equispaced":
             raise ConfigError(f"offset {self.offset} came with the mask {self.mask}: it belongs to equispaced")
+        if self.acceleration is not None and self.mask not in RULES:
+            raise ConfigError(
+                f"acceleration {self.acceleration:g} came with the mask {Path(self.mask).name}: "
+                "a mask of your own has its own; leave one of the two out"
+            )
         if self.center_fraction is not None and self.mask not in RULES:
             raise ConfigError(
                 f"center fraction {self.center_fraction:g} came with the mask {self.mask}: "

@@ -19,6 +19,7 @@ Image = NDArray[np.floating]
 DPI = 200
 TILE, GAP, MARGIN, HEAD = 3.0, 0.06, 0.08, 0.48  # inches: an image's height, space between, border, title
 TITLE_WIDTH, TILE_MAX = 2.1, 6.0  # inches: narrow images grow until their titles fit, or to this height
+WIDTH_MAX = 9.0  # inches: a very wide image shrinks instead of making a very wide picture
 BAR, BAR_TEXT = 0.09, 0.48  # inches: a colour bar's width, its numbers and label
 QUANTILE = 0.995  # of the reference image, shown white: a few bright vessels must not darken the rest
 SCALES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -118,7 +119,7 @@ def _caption(metrics: Metrics) -> str:
 def _figure(images: Sequence[Tile], white: float, pixel_aspect: float) -> Figure:
     """Every axes placed by hand, in inches from the lower left corner: no layout engine leaves so little space."""
     aspects = [image.shape[1] / (image.shape[0] * pixel_aspect) for _, image, _ in images]
-    tile = min(TILE_MAX, max(TILE, TITLE_WIDTH / min(aspects)))
+    tile = min(TILE_MAX, max(TILE, TITLE_WIDTH / min(aspects)), WIDTH_MAX / max(aspects))
     widths = [tile * aspect for aspect in aspects]
     bars = [GAP + BAR + BAR_TEXT if style.label else 0.0 for _, _, style in images]
     total = 2 * MARGIN + sum(widths) + sum(bars) + GAP * (len(images) - 1)

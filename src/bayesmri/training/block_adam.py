@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from bayesmri.training.optimizer import moments_state, restore_moments
+
 Prox = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -44,12 +46,8 @@ class BlockAdam:
 
     def state(self) -> dict[str, Tensor]:
         """The moments by name, and t."""
-        moments = {f"m.L.{n}": t for n, t in self.m.items()} | {f"v.L.{n}": t for n, t in self.v.items()}
-        return {**moments, "adam.L.t": torch.tensor(self.t)}
+        return moments_state("L.", self.m, self.v, self.t)
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """The inverse of `state`."""
-        for name in self.params:
-            self.m[name].copy_(state[f"m.L.{name}"])
-            self.v[name].copy_(state[f"v.L.{name}"])
-        self.t = int(state["adam.L.t"])
+        self.t = restore_moments("L.", self.m, self.v, state)

@@ -40,15 +40,25 @@ class Adam:
 
     def state(self) -> dict[str, Tensor]:
         """The moments by name, and t."""
-        moments = {f"m.{n}": t for n, t in self.m.items()} | {f"v.{n}": t for n, t in self.v.items()}
-        return {**moments, "adam.t": torch.tensor(self.t)}
+        return moments_state("", self.m, self.v, self.t)
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """The inverse of `state`."""
-        for name in self.params:
-            self.m[name].copy_(state[f"m.{name}"])
-            self.v[name].copy_(state[f"v.{name}"])
-        self.t = int(state["adam.t"])
+        self.t = restore_moments("", self.m, self.v, state)
+
+
+def moments_state(prefix: str, m: Mapping[str, Tensor], v: Mapping[str, Tensor], t: int) -> dict[str, Tensor]:
+    """Both moments by name and the count of updates, as tensors to be saved."""
+    moments = {f"m.{prefix}{n}": x for n, x in m.items()} | {f"v.{prefix}{n}": x for n, x in v.items()}
+    return {**moments, f"adam.{prefix}t": torch.tensor(t)}
+
+
+def restore_moments(prefix: str, m: Mapping[str, Tensor], v: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> int:
+    """Copies saved moments into m and v; returns the count."""
+    for name in m:
+        m[name].copy_(state[f"m.{prefix}{name}"])
+        v[name].copy_(state[f"v.{prefix}{name}"])
+    return int(state[f"adam.{prefix}t"])
 
 
 def clip_norm(grads: dict[str, Tensor], largest: float) -> dict[str, Tensor]:

@@ -1,12 +1,13 @@
 """The benchmark counts the right work and compares equals with equals; how fast they are is not a test."""
 
 import json
+import sys
 
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from bayesmri.pipeline.bench import ByAutograd, best_time, gradient_flops, report_memory
+from bayesmri.pipeline.bench import ByAutograd, best_time, gradient_flops, report_memory, training_memory
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 
 
@@ -37,3 +38,9 @@ def test_the_fastest_run_counts() -> None:
     calls: list[int] = []
     assert best_time(lambda: calls.append(1), 3) >= 0
     assert len(calls) == 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of a process from /proc")
+def test_recomputation_keeps_the_memory_of_a_step_flat() -> None:
+    """Four unrolled steps cost less than a tenth more than two."""
+    assert training_memory(4) < 1.1 * training_memory(2)

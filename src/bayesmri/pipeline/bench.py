@@ -23,6 +23,7 @@ from bayesmri.regularizers.compiled import compiled
 from bayesmri.regularizers.tdv import TDV, TDVConfig, TDVCore
 from bayesmri.solver import unroll
 from bayesmri.training.loss import LossConfig, loss
+from bayesmri.training.memory import give_memory_back
 
 PAPER = TDVConfig()  # m = 64, 3 macroblocks, 4 scales
 TRAINED = TDVConfig(features=32, macroblocks=1, scales=3)  # what trains on a laptop
@@ -151,6 +152,7 @@ def training_memory(S: int) -> int:
 
 def report_memory(S: int) -> None:
     """Runs in the child: prints how far the step's peak lies above the resident size before it."""
+    give_memory_back()
     reg, batch = _regularizer(TRAINED), _batch()
     _gradients(reg, reg.theta, tuple(t[:1] if t.ndim > 1 else t for t in batch), S=1)  # libraries are loaded now
     gc.collect()

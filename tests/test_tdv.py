@@ -66,6 +66,31 @@ def test_convolutions_have_their_adjoints(o: int, size: tuple[int, int]) -> None
     assert_adjoint(lambda x: down(x, k), lambda g: up(g, k, size), x, coarse)
 
 
+@pytest.mark.parametrize("size", [(2, 3), (9, 12)])
+def test_products_of_matrices_are_the_gradient_of_a_convolution(size: tuple[int, int]) -> None:
+    """Wide kernels take a path of their own: values, first and second derivatives are those of the library."""
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 16, *size, dtype=R64, generator=rng, requires_grad=True)
+    k = torch.randn(17, 16, 3, 3, dtype=R64, generator=rng, requires_grad=True)
+
+    def by_library(x: Tensor, k: Tensor) -> Tensor:
+        return torch.nn.functional.conv2d(torch.nn.functional.pad(x, (1, 1, 1, 1), mode="replicate"), k)
+
+    values = []
+    for f in (conv, by_library):
+        y = f(x, k)
+        dx, dk = torch.autograd.grad((y**3).sum(), (x, k), create_graph=True)
+        values.append((y, dx, dk, *torch.autograd.grad((dx**2).sum() + (dk**2).sum(), (x, k))))
+    for a, b in zip(*values, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-8)
+    g = torch.randn(2, 17, *size, dtype=R64, generator=rng, requires_grad=True)
+    adjoint = torch.autograd.grad((conv(x, k) * g).sum(), x, create_graph=True)[0]
+    ours_k = torch.autograd.grad((conv_adjoint(g, k) ** 3).sum(), (g, k))
+    theirs_k = torch.autograd.grad((adjoint**3).sum(), (g, k))
+    for a, b in zip(ours_k, theirs_k, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-8)
+
+
 def test_blur_composes_the_kernel_with_the_binomial() -> None:
     """Away from the border, blurring the image and then convolving is convolving with the blurred kernel."""
     k, x = normal(3, 2, 3, 3, dtype=R64), normal(1, 2, 16, 17, seed=1, dtype=R64)

@@ -14,11 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bayesmri.complexes import rss, to_complex, to_real
+from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.mask import random_mask
-from bayesmri.regularizers.base import Bound, Core, Regularizer
+from bayesmri.pipeline.bench_rival import ByAutograd
+from bayesmri.regularizers.base import Bound, Regularizer, Weights
 from bayesmri.regularizers.compiled import compiled
 from bayesmri.regularizers.tdv import TDV, TDVConfig, TDVCore
 from bayesmri.solver import unroll
@@ -109,36 +110,13 @@ def gradient_flops(config: TDVConfig, image: tuple[int, int]) -> int:
 
 
 def training_speed(repeats: int) -> dict[str, float]:
-    """One update's gradients: ours, and autograd through the energy with create_graph=True on plain tensors."""
-    reg = _regularizer(TRAINED)
-    core = reg.core
-    assert isinstance(core, TDVCore)
-    plain = replace(core, memory_format=torch.contiguous_format)
-    batch = _batch()
-    ours = compiled(reg)
+    """One update's gradients: compiled without recomputation, and by autograd through the energy."""
+    reg, batch = _regularizer(TRAINED), _batch()
+    fast, rival = compiled(reg), ByAutograd(TRAINED, reg.theta)
     return {
-        "seconds": best_time(lambda: _gradients(ours, ours.theta, batch, S=TRAIN_STEPS), repeats),
-        "autograd_seconds": best_time(
-            lambda: _gradients(ByAutograd(plain, reg.theta), reg.theta, batch, S=TRAIN_STEPS), repeats
-        ),
+        "seconds": best_time(lambda: _gradients(fast, reg.theta, batch, S=TRAIN_STEPS), repeats),
+        "autograd_seconds": best_time(lambda: _gradients(rival, reg.theta, batch, S=TRAIN_STEPS), repeats),
     }
-
-
-@dataclass(frozen=True, eq=False)
-class ByAutograd(Regularizer):
-    """∇R as most would write it first: the derivative of the energy by autograd, kept differentiable."""
-
-    core: Core
-    theta: Any
-
-    def energy(self, x: Tensor) -> Tensor:
-        return self.core.density(to_real(x), self.theta).sum(dim=(-3, -2, -1))
-
-    def grad(self, x: Tensor) -> Tensor:
-        v = to_real(x)
-        v = v if v.requires_grad else v.requires_grad_()
-        R = self.core.density(v, self.theta).sum()
-        return to_complex(torch.autograd.grad(R, v, create_graph=True)[0])
 
 
 def training_memory(S: int) -> int:
@@ -154,11 +132,13 @@ def report_memory(S: int) -> None:
     """Runs in the child: prints how far the step's peak lies above the resident size before it."""
     give_memory_back()
     reg, batch = _regularizer(TRAINED), _batch()
-    _gradients(reg, reg.theta, tuple(t[:1] if t.ndim > 1 else t for t in batch), S=1)  # libraries are loaded now
+    _gradients(
+        reg, reg.theta, tuple(t[:1] if t.ndim > 1 else t for t in batch), S=1, recompute=True
+    )  # libraries are loaded now
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak that importing left
     before = _resident("VmRSS")
-    _gradients(reg, reg.theta, batch, S=S)
+    _gradients(reg, reg.theta, batch, S=S, recompute=True)
     print(json.dumps({"bytes": _resident("VmHWM") - before}))
 
 
@@ -179,10 +159,11 @@ def best_time(run: Callable[[], object], repeats: int) -> float:
     return min(times)
 
 
-def _gradients(reg: Regularizer, theta: Any, batch: tuple[Tensor, ...], *, S: int) -> tuple[Tensor, ...]:
+def _gradients(
+    reg: Regularizer, theta: Weights, batch: tuple[Tensor, ...], *, S: int, recompute: bool = False
+) -> tuple[Tensor, ...]:
     z, mask, Y = batch
-    checkpoint = not isinstance(reg, ByAutograd)
-    x = unroll(z, mask, reg, T=1.0, S=S, checkpoint=checkpoint)
+    x = unroll(z, mask, reg, T=1.0, S=S, checkpoint=recompute)
     return torch.autograd.grad(loss(rss(x), Y, LOSS).mean(), list(theta.values()))
 
 

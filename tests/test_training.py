@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from bayesmri.checkpoint import checkpoints, latest, load_checkpoint, load_model
 from bayesmri.complexes import rss
@@ -23,6 +25,7 @@ from bayesmri.data.dataset import Dataset, Recipe, make_element
 from bayesmri.data.phantom import PhantomSpec, phantom
 from bayesmri.errors import ConfigError, ModelError
 from bayesmri.metrics import psnr, ssim
+from bayesmri.physics.fidelity import fidelity
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.mask import MaskSpec
 from bayesmri.pipeline.train import read_config, train
@@ -278,6 +281,22 @@ def test_twenty_kills_at_random_moments(straight: Path, tmp_path: Path) -> None:
         process.wait()
         assert _spawn(tiny(), run, "--resume").wait(timeout=200) == 0
         assert_same_run(straight, run)
+
+
+def test_small_steps_of_a_trained_model_never_increase_the_energy(straight: Path) -> None:
+    """D + R falls along x_{s+1} = prox_{hD}(x_s − h∇R(x_s)) for small h, on held-out data in the model's own scale."""
+    reg = load_model(straight).regularizer.double()
+    volume = next(iter(Dataset(tiny().data, tiny().recipe(), seed=1).validation()))
+    z, mask = volume.z[:1].to(torch.complex128), volume.mask
+    energies: list[float] = []
+
+    def record(_: int, x: Tensor) -> None:
+        energies.append(float(fidelity(x, z, mask) + reg.energy(x).sum()))
+
+    with torch.no_grad():
+        record(0, ifft2c(z))
+        unroll(z, mask, reg, T=0.05, S=20, callback=record)
+    assert all(after < before for before, after in pairwise(energies))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -11,6 +11,7 @@ from torch import Tensor
 from bayesmri.baselines.tv import TotalVariation
 from bayesmri.baselines.zero_filled import ZeroFilled
 from bayesmri.checkpoint import FOLDER, best, load_model
+from bayesmri.devices import check_device
 from bayesmri.errors import ConfigError
 from bayesmri.model import Model
 from bayesmri.physics.coils import compress_coils
@@ -77,19 +78,6 @@ def model_file(model: Path) -> Path:
         return model.with_suffix(".json")
     found = best(model.parent if model.name == FOLDER else model)
     return found or next(p for p in sorted(model.glob("*.json")) if p.with_suffix(".safetensors").exists())
-
-
-def check_device(name: str) -> torch.device:
-    """The device of that name, if this machine has it."""
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"device {name!r}: want cpu, cuda or cuda:0") from error
-    if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"device {name!r}: want cpu, cuda or cuda:0")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f"device {name!r}: this machine has {torch.cuda.device_count()} CUDA devices; use cpu")
-    return device
 
 
 def _baseline(options: Options) -> Callable[[Tensor, Tensor], Tensor]:

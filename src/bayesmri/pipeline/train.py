@@ -10,6 +10,8 @@ from bayesmri.config import as_dict, dump_toml, override, parse, read_toml
 from bayesmri.errors import ConfigError
 
 if TYPE_CHECKING:
+    import torch
+
     from bayesmri.checkpoint import Checkpoint
     from bayesmri.model import Model
     from bayesmri.training.loop import Hooks, Report
@@ -35,6 +37,7 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
     import torch
 
     from bayesmri.data.dataset import Dataset
+    from bayesmri.devices import check_device
     from bayesmri.training.acceleration import accelerator
     from bayesmri.training.distributed import join, leave
     from bayesmri.training.loop import no_hooks, run
@@ -42,11 +45,12 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
 
     if config.train.threads:
         torch.set_num_threads(config.train.threads)
+    device = check_device(config.train.device)
     if config.train.recompute:
         give_memory_back()
-    world = join()
+    world = join(device)
     try:
-        state, before = _begin(config, out, resume=resume, say=say if world.writes else _silent)
+        state, before = _begin(config, out, device, resume=resume, say=say if world.writes else _silent)
         dataset = Dataset(config.data, config.recipe(), seed=config.seed)
         if world.writes:
             for note in dataset.catalog.notes:
@@ -64,7 +68,7 @@ def _silent(event: str, values: dict[str, Any]) -> None:
     """Only the first process speaks."""
 
 
-def _begin(config: TrainConfig, out: Path, *, resume: bool, say: Say) -> tuple[State, int]:
+def _begin(config: TrainConfig, out: Path, device: torch.device, *, resume: bool, say: Say) -> tuple[State, int]:
     """The state to go on from, and its step."""
     from bayesmri.checkpoint import checkpoints, latest, load_checkpoint, load_model
     from bayesmri.training import state as states
@@ -72,14 +76,14 @@ def _begin(config: TrainConfig, out: Path, *, resume: bool, say: Say) -> tuple[S
     if not resume:
         if checkpoints(out):
             raise ConfigError(f"{out} already holds a run: add --resume to go on with it, or give another --out folder")
-        return states.start(config, _origin(config, load_model)), 0
+        return states.start(config, _origin(config, load_model), device=device), 0
     path = latest(out)
     if path is None:
         say("note", {"text": f"{out} holds no checkpoint yet: training starts from the beginning"})
-        return states.start(config, _origin(config, load_model)), 0
+        return states.start(config, _origin(config, load_model), device=device), 0
     checkpoint = load_checkpoint(path)
     _compare(config, checkpoint, say)
-    state = states.resume(config, checkpoint)
+    state = states.resume(config, checkpoint, device=device)
     say("note", {"text": f"resuming from step {state.step}"})
     return state, state.step
 

@@ -35,13 +35,13 @@ class World:
         return [part.view(t.shape) for part, t in zip(parts, tensors, strict=True)]
 
 
-def join() -> World:
+def join(device: torch.device) -> World:
     """The world that torchrun describes in the environment; one process without it."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return World()
     if not dist.is_initialized():
-        dist.init_process_group("gloo")
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     return World(dist.get_rank(), size)
 
 

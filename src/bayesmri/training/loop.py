@@ -86,12 +86,12 @@ def gradients(
     seed and step alone, so all processes share them, and what they sum is ∂J/∂θ, a fifth of ∂J/∂L.
     """
     draws = [_draw(config, state, i) for i in range(config.posterior.n_draws)]
-    total, per_draw = torch.zeros(()), []
+    total, per_draw = torch.zeros((), device=state.T.device), []
     for theta in draws:
         J, g = _gradients_at(_leaves(theta), config, state, batches, accelerate)
         total = total + J
         per_draw.append(g)
-    total, extra, *flat = world.sum([total, extra, *(g for grads in per_draw for g in grads.values())])
+    total, extra, *flat = world.sum([total, extra.to(total.device), *(g for grads in per_draw for g in grads.values())])
     n = len(flat) // len(draws)
     grads: dict[str, Tensor] = {}
     for i, theta in enumerate(draws):
@@ -123,12 +123,15 @@ def _gradients_at(
     """This process's part of the mean of J, from one θ, and its gradient in θ and T."""
     S, gain = unrolled_steps(config.unroll, state.step), config.scaling.gain
     params = dict(theta) | ({"T": state.T} if state.T.requires_grad else {})
-    total, grads = torch.zeros(()), [torch.zeros_like(p) for p in params.values()]
+    device = state.T.device
+    total, grads = torch.zeros((), device=device), [torch.zeros_like(p) for p in params.values()]
     for batch in batches:
         reg = accelerate(state.reg.bind(theta))
-        x = unroll(batch.z, batch.mask, reg, T=state.T, S=S, checkpoint=config.train.recompute)
+        x = unroll(batch.z.to(device), batch.mask.to(device), reg, T=state.T, S=S, checkpoint=config.train.recompute)
         # the loss looks at images of maximum about 1, whatever gain the network sees them with
-        J = loss(rss(x) / gain, batch.Y / gain, config.loss).sum() / (config.train.batch * config.posterior.n_draws)
+        J = loss(rss(x) / gain, batch.Y.to(device) / gain, config.loss).sum() / (
+            config.train.batch * config.posterior.n_draws
+        )
         torch._foreach_add_(grads, torch.autograd.grad(J, list(params.values())))
         total = total + J.detach()
     return total, dict(zip(params, grads, strict=True))
@@ -205,12 +208,12 @@ def _after(
 def _validate(config: TrainConfig, state: State, volumes: Sequence[Validation]) -> Scores | None:
     """At μ, and where it is asked for also at one draw."""
     S, T, posterior = unrolled_steps(config.unroll, state.step - 1), state.T.item(), state.distribution()
-    scores = validate(volumes, state.reg.bind(posterior.mean()), T=T, S=S)
+    scores = validate(volumes, state.reg.bind(posterior.mean()), T=T, S=S, device=state.T.device)
     if scores is None or state.spread is None or not config.posterior.val_sample:
         return scores
     with torch.no_grad():
         theta = posterior.sample(generator(config.seed, "validation weights"))
-    drawn = validate(volumes, state.reg.bind(theta), T=T, S=S)
+    drawn = validate(volumes, state.reg.bind(theta), T=T, S=S, device=state.T.device)
     return scores if drawn is None else replace(scores, psnr_sample=drawn.psnr, ssim_sample=drawn.ssim)
 
 

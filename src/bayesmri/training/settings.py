@@ -33,6 +33,7 @@ class RunConfig:
         stochastic run from a deterministic one); None draws the weights.
     recompute: keep only the states x_s and compute the rest again on the way back: memory flat in S, a third slower.
     compile: of ∇R: auto, where the run is long enough to pay for it.
+    device: auto, cpu, cuda or cuda:N; auto takes CUDA where there is any.
     threads: 0 leaves the number to torch. keep: checkpoints besides the best.
     """
 
@@ -43,6 +44,7 @@ class RunConfig:
     init_from: str | None = None
     recompute: bool = True
     compile: Literal["auto", "on", "off"] = "auto"
+    device: str = "auto"
     threads: int = 0
     log_every: int = 50
     val_every: int = 1000

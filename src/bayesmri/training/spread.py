@@ -120,6 +120,7 @@ def start_spread(
     if origin is not None and isinstance(origin.posterior, BlockGaussian):
         check_L(origin.posterior.L, reg.weights(), reg.kernels())
         L = {name: origin.posterior.L[name].detach().clone() for name in L}
+    L = {name: l.to(reg.weights()[name].device) for name, l in L.items()}
     average = {name: l.clone() for name, l in L.items()} if averaged else None
     L = {name: l.requires_grad_() for name, l in L.items()}
     return Spread(L, BlockAdam(L, betas=betas, eps=eps), average)

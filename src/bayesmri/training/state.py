@@ -56,24 +56,25 @@ class State:
             self.spread.adam.reset()
 
 
-def start(config: TrainConfig, origin: Model | None = None) -> State:
-    """The state before the first update: drawn, or the weights and T of another model."""
+def start(config: TrainConfig, origin: Model | None = None, *, device: torch.device | str = "cpu") -> State:
+    """The state before the first update: drawn (on the CPU, whatever the device), or the weights and T of a model."""
     reg = build_regularizer(config.model, torch.Generator().manual_seed(config.seed))
     T0 = config.unroll.T0
     if origin is not None:
         _copy(origin.regularizer.weights(), reg)
         T0 = origin.T
+    reg.to(device)
     betas, eps, averaged = config.optimizer.betas, config.optimizer.eps, config.optimizer.ema > 0
     spread = start_spread(config.posterior, reg, origin, betas=betas, eps=eps, averaged=averaged)
-    T = nn.Parameter(torch.tensor(float(T0)), requires_grad=spread is None)
+    T = nn.Parameter(torch.tensor(float(T0), device=device), requires_grad=spread is None)
     adam = Adam(reg.weights() | ({"T": T} if spread is None else {}), betas=betas, eps=eps)
     average = {n: w.detach().clone() for n, w in reg.weights().items()} if averaged else None
     return State(reg, T, adam, average, spread)
 
 
-def resume(config: TrainConfig, checkpoint: Checkpoint) -> State:
+def resume(config: TrainConfig, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> State:
     """The state exactly as it was saved."""
-    state, saved = start(config), checkpoint.state
+    state, saved = start(config, device=device), checkpoint.state
     if state.spread is None and any(name.startswith(PREFIX) for name in saved):
         raise ModelError(f"checkpoint {checkpoint.step} has an L: resume it with posterior.kind = gaussian")
     try:
@@ -121,7 +122,7 @@ def as_model(config: TrainConfig, state: State, card: Mapping[str, Any]) -> Mode
     _copy(state.theta(), reg)
     posterior, facts = None, {}
     if state.spread is not None:
-        L = {name: l.detach().clone() for name, l in state.spread.best().items()}
+        L = {name: l.detach().cpu().clone() for name, l in state.spread.best().items()}
         posterior = BlockGaussian({name: w.detach() for name, w in reg.weights().items()}, L)
         facts = {"posterior": spread_facts(L, config.posterior)}
     S = unrolled_steps(config.unroll, max(0, state.step - 1))

@@ -36,14 +36,17 @@ class Scores:
 
 
 @torch.no_grad()
-def validate(volumes: Sequence[Validation], reg: Regularizer, *, T: float, S: int) -> Scores | None:
-    """None without volumes."""
+def validate(
+    volumes: Sequence[Validation], reg: Regularizer, *, T: float, S: int, device: torch.device | str = "cpu"
+) -> Scores | None:
+    """None without volumes, which stay on the CPU; slices go to the device one by one."""
     if not volumes:
         return None
     rows, pictures = [], []
     for v in volumes:
         X0 = rss(ifft2c(v.z))
-        X = torch.cat([rss(unroll(z[None], v.mask, reg, T=T, S=S)) for z in v.z])
+        mask = v.mask.to(device)
+        X = torch.cat([rss(unroll(z[None].to(device), mask, reg, T=T, S=S)).cpu() for z in v.z])
         if not X.isfinite().all():
             X = torch.zeros_like(X)  # a diverged model scores as an empty image
         a, b = volume_metrics(X, v.Y), volume_metrics(X0, v.Y)

@@ -12,6 +12,7 @@ from bayesmri.regularizers.conv import (
     blurred,
     conv,
     conv_adjoint,
+    conv_adjoint_uniform,
     down,
     pad,
     pad_adjoint,
@@ -64,6 +65,13 @@ def test_convolutions_have_their_adjoints(o: int, size: tuple[int, int]) -> None
     assert_adjoint(lambda x: conv(x, k), lambda g: conv_adjoint(g, k), x, normal(2, 3, H, W, seed=2, dtype=R64))
     coarse = normal(2, 3, (H + 1) // 2, (W + 1) // 2, seed=3, dtype=R64)
     assert_adjoint(lambda x: down(x, k), lambda g: up(g, k, size), x, coarse)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 8), (4, 4), (5, 9)])
+def test_a_constant_image_has_the_same_adjoint_by_its_shortcut(size: tuple[int, int]) -> None:
+    rng = torch.Generator().manual_seed(0)
+    c, k = torch.randn(2, 5, 1, 1, dtype=R64, generator=rng), torch.randn(5, 3, 3, 3, dtype=R64, generator=rng)
+    torch.testing.assert_close(conv_adjoint_uniform(c, k, size), conv_adjoint(c.expand(2, 5, *size), k))
 
 
 @pytest.mark.parametrize("size", [(2, 3), (9, 12)])

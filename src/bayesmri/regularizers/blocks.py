@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bayesmri.regularizers.conv import conv, conv_adjoint, down, up
+from bayesmri.regularizers.conv import conv, conv_adjoint, conv_adjoint_uniform, down, up
 
 Pyramid = tuple[Tensor | None, ...]
 Trace = tuple[Tensor, ...]  # K1 x of every residual block, in the order of the forward sweep
@@ -51,23 +51,39 @@ def residual(x: Tensor, k: Residual) -> tuple[Tensor, Tensor]:
 
 
 def residual_adjoint(g: Tensor, k: Residual, u: Tensor) -> Tensor:
-    """g + K1* (φ'(u) ⊙ K2* g) with u = K1 x, the transposed Jacobian of `residual` at x."""
-    return g + conv_adjoint(phi_prime(u) * conv_adjoint(g, k.K2), k.K1)
+    """g + K1* (φ'(u) ⊙ K2* g) with u = K1 x, the transposed Jacobian of `residual` at x.
+
+    g: (B, m, H, W), or (B, m, 1, 1) for an image that is the same everywhere, as the first one of the sweep is.
+    """
+    uniform = g.shape[-2:] == (1, 1)
+    back = conv_adjoint_uniform(g, k.K2, _size(u)) if uniform else conv_adjoint(g, k.K2)
+    return g + conv_adjoint(phi_prime(u) * back, k.K1)
 
 
 def macroblock(pyramid: Pyramid, k: Macroblock) -> tuple[tuple[Tensor, ...], Trace]:
     """Down the pyramid and up again; every scale adds to what the macroblock before left there."""
+    before, trace = macroblock_trace(pyramid, k)
+    last = before[0] + conv(phi(trace[-1]), k.residuals[-1].K2)
+    return (last, *before[1:]), trace
+
+
+def macroblock_trace(pyramid: Pyramid, k: Macroblock) -> tuple[tuple[Tensor, ...], Trace]:
+    """All of `macroblock` but the last convolution, which the adjoint sweep does not need."""
     x, trace = list(pyramid), []
     coarsest = len(x) - 1
     for s in range(coarsest + 1):
         if s > 0:
             x[s] = _add(x[s], down(_there(x[s - 1]), k.down[s - 1]))
-        x[s], u = residual(_there(x[s]), k.residuals[s])
-        trace.append(u)
+        if coarsest > 0:
+            x[s], u = residual(_there(x[s]), k.residuals[s])
+            trace.append(u)
     for s in reversed(range(coarsest)):
         fine = _there(x[s])
-        x[s], u = residual(fine + up(_there(x[s + 1]), k.up[s], _size(fine)), k.residuals[2 * coarsest - s])
-        trace.append(u)
+        x[s] = fine + up(_there(x[s + 1]), k.up[s], _size(fine))
+        if s > 0:
+            x[s], u = residual(_there(x[s]), k.residuals[2 * coarsest - s])
+            trace.append(u)
+    trace.append(conv(_there(x[0]), k.residuals[-1].K1))
     return tuple(_there(v) for v in x), tuple(trace)
 
 

@@ -26,6 +26,20 @@ def conv_adjoint(g: Tensor, k: Tensor) -> Tensor:
     return pad_adjoint(_spread(g, k), k.shape[-1] // 2)
 
 
+def conv_adjoint_uniform(c: Tensor, k: Tensor, size: tuple[int, int]) -> Tensor:
+    """K* g for 3x3 kernels of an image that is c everywhere: (B, out, 1, 1) → (B, in, H, W).
+
+    Padding touches the outermost pixels only: all others have one value, and a 4x4 image knows them all.
+    """
+    if min(size) < 4:
+        return conv_adjoint(c.expand(*c.shape[:2], *size), k)
+    small = conv_adjoint(c.expand(*c.shape[:2], 4, 4).contiguous(), k)
+    for dim, n in zip((-2, -1), size, strict=True):
+        place = torch.arange(n, device=c.device).clamp(max=1)
+        small = small.index_select(dim, torch.where(torch.arange(n, device=c.device) == n - 1, 3, place))
+    return small
+
+
 def down(x: Tensor, k: Tensor) -> Tensor:
     """Every second pixel of K x: (B, in, H, W) → (B, out, ⌈H/2⌉, ⌈W/2⌉)."""
     return F.conv2d(pad(x, k.shape[-1] // 2), k, stride=2)

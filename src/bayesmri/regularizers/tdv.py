@@ -13,7 +13,15 @@ from torch import Tensor, nn
 
 from bayesmri.errors import ConfigError
 from bayesmri.regularizers.base import Bound, Core, ParametricRegularizer, Weights, check_weights
-from bayesmri.regularizers.blocks import Macroblock, Pyramid, Residual, Trace, macroblock, macroblock_adjoint
+from bayesmri.regularizers.blocks import (
+    Macroblock,
+    Pyramid,
+    Residual,
+    Trace,
+    macroblock,
+    macroblock_adjoint,
+    macroblock_trace,
+)
 from bayesmri.regularizers.conv import blurred, conv, conv_adjoint
 
 ZeroMean = Literal["filter", "channel", "off"]
@@ -84,30 +92,34 @@ class TDVCore(Core):
 
     def density(self, v: Tensor, theta: Weights) -> Tensor:
         """r = (1/m) w ψ(K0 v)."""
-        pyramid, _ = self._forward(v, theta, self._kernels(theta))
+        pyramid = self._start(v, theta)
+        for k in self._kernels(theta):
+            pyramid, _ = macroblock(pyramid, k)
         w = theta["w"]
         return torch.einsum("om,bmhw->bohw", w[:, :, 0, 0], _finest(pyramid)) / w.shape[1]
 
     def grad(self, v: Tensor, theta: Weights) -> Tensor:
         """∇R = K0* (Dψ)* (w/m) 1: one forward sweep, then one adjoint sweep."""
         kernels = self._kernels(theta)
-        pyramid, traces = self._forward(v, theta, kernels)
+        traces = self._traces(v, theta, kernels)
         w = theta["w"]
-        seed = (w / w.shape[1]).expand_as(_finest(pyramid)).contiguous(memory_format=self.memory_format)
-        g: Pyramid = (seed, *(None,) * (self.scales - 1))
+        g: Pyramid = (w / w.shape[1], *(None,) * (self.scales - 1))  # the same in every pixel
         for k, trace in zip(reversed(kernels), reversed(traces), strict=True):
             g = macroblock_adjoint(g, k, trace)
         return conv_adjoint(_finest(g), theta["K0"])
 
-    def _forward(self, v: Tensor, theta: Weights, kernels: tuple[Macroblock, ...]) -> tuple[Pyramid, list[Trace]]:
-        """ψ(K0 v) on all scales, and what the adjoint sweep needs."""
-        v = v.contiguous(memory_format=self.memory_format)
-        pyramid: Pyramid = (conv(v, theta["K0"]), *(None,) * (self.scales - 1))
-        traces = []
-        for k in kernels:
+    def _traces(self, v: Tensor, theta: Weights, kernels: tuple[Macroblock, ...]) -> list[Trace]:
+        """What the adjoint sweep needs of the forward one, which may stop before its last convolution."""
+        pyramid, traces = self._start(v, theta), []
+        for k in kernels[:-1]:
             pyramid, trace = macroblock(pyramid, k)
             traces.append(trace)
-        return pyramid, traces
+        return [*traces, macroblock_trace(pyramid, kernels[-1])[1]]
+
+    def _start(self, v: Tensor, theta: Weights) -> Pyramid:
+        """K0 v on the finest scale."""
+        v = v.contiguous(memory_format=self.memory_format)
+        return conv(v, theta["K0"]), *(None,) * (self.scales - 1)
 
     def _kernels(self, theta: Weights) -> tuple[Macroblock, ...]:
         """θ by macroblocks."""

@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,51 +49,51 @@ def bench(
     """The four ratios, and the times behind them."""
     if threads is not None:
         torch.set_num_threads(threads)
-    say("the machine's convolution peak")
-    peak = convolution_peak(effort.repeats)
-    say("∇R, compiled and plain")
+    say("∇R, compiled and plain, and the machine's convolution peak")
     gradient = gradient_speed(effort)
     say("training steps, compiled and by autograd")
     training = training_speed(effort.repeats)
     say("training memory at S = 5 and S = 15")
     memory = {S: training_memory(S) for S in (5, 15)} if effort.memory else None
     return {
-        "grad_share_of_peak": gradient["gflops"] / peak,
+        "grad_share_of_peak": gradient["gflops"] / gradient["peak_gflops"],
         "grad_speedup_vs_eager": gradient["eager_seconds"] / gradient["seconds"],
         "train_speedup_vs_autograd": training["autograd_seconds"] / training["seconds"],
         "train_memory_S15_over_S5": None if memory is None else memory[15] / memory[5],
         "threads": torch.get_num_threads(),
-        "peak_gflops": peak,
         "gradient": gradient,
         "training": training,
         "training_memory_MB": {f"S{S}": size / 1e6 for S, size in (memory or {}).items()},
     }
 
 
-def convolution_peak(repeats: int) -> float:
-    """The largest fp32 rate of a channels_last 3x3 convolution over several sizes, in GFLOP/s."""
-    rates = []
-    for m, H, W in PEAK_SHAPES:
-        x = torch.ones(1, m, H, W).contiguous(memory_format=torch.channels_last)
-        k = torch.ones(m, m, 3, 3).contiguous(memory_format=torch.channels_last)
-        seconds = best_time(lambda x=x, k=k: F.conv2d(x, k, padding=1), repeats)  # type: ignore[misc]
-        rates.append(2 * 9 * m * m * H * W / seconds / 1e9)
-    return max(rates)
-
-
 def gradient_speed(effort: Effort) -> dict[str, float]:
-    """∇R of one image: compiled, and as plain eager code on contiguous tensors."""
+    """∇R of one image, compiled and as plain eager code on contiguous tensors, and the rate of plain convolutions."""
     reg = _regularizer(effort.config)
     x = _noise((1, effort.config.Q, *effort.image))
     core = reg.core
     assert isinstance(core, TDVCore)
     plain = replace(reg, core=replace(core, memory_format=torch.contiguous_format))
     fast = compiled(reg)
+    runs = [lambda: fast.grad(x), lambda: plain.grad(x), *(_convolution(*shape) for shape in PEAK_SHAPES)]
     with torch.no_grad():
-        seconds = best_time(lambda: fast.grad(x), effort.repeats)
-        eager = best_time(lambda: plain.grad(x), effort.repeats)
-    work = gradient_flops(effort.config, effort.image)
-    return {"seconds": seconds, "eager_seconds": eager, "gflops": work / seconds / 1e9, "gflop": work / 1e9}
+        seconds, eager, *convolutions = best_times(runs, effort.repeats)
+    rates = [2 * 9 * m * m * H * W / t / 1e9 for (m, H, W), t in zip(PEAK_SHAPES, convolutions, strict=True)]
+    work = gradient_flops(effort.config, effort.image) / 1e9
+    return {
+        "seconds": seconds,
+        "eager_seconds": eager,
+        "gflop": work,
+        "gflops": work / seconds,
+        "peak_gflops": max(rates),
+    }
+
+
+def _convolution(m: int, H: int, W: int) -> Callable[[], Tensor]:
+    """A channels_last 3x3 convolution of m features, the fastest thing this machine does of the kind."""
+    x = torch.ones(1, m, H, W).contiguous(memory_format=torch.channels_last)
+    k = torch.ones(m, m, 3, 3).contiguous(memory_format=torch.channels_last)
+    return lambda: F.conv2d(x, k, padding=1)
 
 
 def gradient_flops(config: TDVConfig, image: tuple[int, int]) -> int:
@@ -115,10 +115,9 @@ def training_speed(repeats: int) -> dict[str, float]:
     """One update's gradients: compiled without recomputation, and by autograd through the energy."""
     reg, batch = _regularizer(TRAINED), _batch()
     fast, rival = compiled(reg), ByAutograd(TRAINED, reg.theta)
-    return {
-        "seconds": best_time(lambda: _gradients(fast, reg.theta, batch, S=TRAIN_STEPS), repeats),
-        "autograd_seconds": best_time(lambda: _gradients(rival, reg.theta, batch, S=TRAIN_STEPS), repeats),
-    }
+    runs = [lambda r=r: _gradients(r, reg.theta, batch, S=TRAIN_STEPS) for r in (fast, rival)]
+    seconds, autograd = best_times(runs, repeats)
+    return {"seconds": seconds, "autograd_seconds": autograd}
 
 
 def training_memory(S: int) -> int:
@@ -150,15 +149,20 @@ def _resident(which: str) -> int:
     return 1024 * int(line.split()[1])
 
 
-def best_time(run: Callable[[], object], repeats: int) -> float:
-    """Seconds of the fastest of several runs; the first one warms up and does not count."""
-    run()
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
+def best_times(runs: Sequence[Callable[[], object]], repeats: int) -> list[float]:
+    """Seconds of the fastest of several calls of each run; the first call of each warms up and does not count.
+
+    The runs take turns, so that a machine which slows down for a while slows all of them down.
+    """
+    for run in runs:
         run()
-        times.append(time.perf_counter() - began)
-    return min(times)
+    times: list[list[float]] = [[] for _ in runs]
+    for _ in range(repeats):
+        for run, taken in zip(runs, times, strict=True):
+            began = time.perf_counter()
+            run()
+            taken.append(time.perf_counter() - began)
+    return [min(taken) for taken in times]
 
 
 def _gradients(

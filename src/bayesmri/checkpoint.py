@@ -79,7 +79,7 @@ def save_model(path: Path, model: Model) -> None:
 
 def load_model(path: Path) -> Model:
     """The model of a JSON or safetensors file, or the best of a run folder; anything else is a ModelError."""
-    return _model(*_open(_locate(path)))
+    return _model(*_open(locate(path)))
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -125,7 +125,8 @@ def prune(run: Path, *, keep: int) -> None:
                 path.with_suffix(suffix).unlink(missing_ok=True)
 
 
-def _locate(path: Path) -> Path:
+def locate(path: Path) -> Path:
+    """The JSON file of a model: its own, the best of a run folder, the only one of another folder."""
     if not path.exists():
         raise ModelError(f"model {path} does not exist: give a run folder or a model's .json file")
     if not path.is_dir():

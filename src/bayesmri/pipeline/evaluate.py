@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +13,12 @@ from bayesmri.atomic import atomic_path, check_target
 from bayesmri.data.formats import read, volume_paths
 from bayesmri.data.kspace import Images, KSpace
 from bayesmri.errors import BayesMRIError, ConfigError, DataError
+from bayesmri.pipeline.files import Progress
 from bayesmri.pipeline.options import BASELINES, Options
 from bayesmri.pipeline.sampling import Sampling, single_coil, undersample
 
 if TYPE_CHECKING:
     from bayesmri.pipeline.methods import Method
-
-Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
 
 
 @dataclass(frozen=True)

@@ -188,12 +188,13 @@ def _recon_provenance(path: Path, options: Options, sampling: Sampling | None) -
 
     A model is an input: its JSON file, which holds the checksum of its weights.
     """
-    from bayesmri.pipeline.methods import model_file, model_name
+    from bayesmri.checkpoint import locate
+    from bayesmri.pipeline.methods import model_name
 
     named = options if options.model is None else replace(options, model=model_name(options.model))
     config = {**asdict(named), "sampling": None if sampling is None else asdict(sampling)}
     seed = options.seed if options.samples else None if sampling is None else sampling.seed
-    inputs = [path, model_file(Path(options.model))] if isinstance(options.model, str) else [path]
+    inputs = [path, locate(Path(options.model))] if isinstance(options.model, str) else [path]
     return _provenance("recon", config, seed, inputs)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bayesmri.baselines.tv import TotalVariation
 from bayesmri.baselines.zero_filled import ZeroFilled
-from bayesmri.checkpoint import FOLDER, best, load_model
+from bayesmri.checkpoint import load_model
 from bayesmri.devices import check_device
 from bayesmri.errors import ConfigError
 from bayesmri.model import Model
@@ -70,14 +70,6 @@ def model_name(model: str | Model) -> str:
         return str(model.card.get("name", "model"))
     path = Path(model)
     return path.stem if path.suffix in (".json", ".safetensors") else path.name
-
-
-def model_file(model: Path) -> Path:
-    """The JSON file of a model that loads: its own, the best of a run folder, the only one of another folder."""
-    if not model.is_dir():
-        return model.with_suffix(".json")
-    found = best(model.parent if model.name == FOLDER else model)
-    return found or next(p for p in sorted(model.glob("*.json")) if p.with_suffix(".safetensors").exists())
 
 
 def _baseline(options: Options) -> Callable[[Tensor, Tensor], Tensor]:

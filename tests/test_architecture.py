@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "bayesmri"
 
 STAIRCASE = (
     {"errors", "inputs"},
-    {"complexes", "atomic", "devices", "geometry", "provenance"},
+    {"complexes", "atomic", "devices", "geometry", "memory", "provenance", "zoo"},
     {"physics", "regularizers"},
     {"solver", "posterior", "data"},
     {"config", "metrics", "checkpoint", "model", "sampler", "statistics"},

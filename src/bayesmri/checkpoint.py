@@ -27,6 +27,7 @@ from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.block_gaussian import BlockGaussian, check_L
 from bayesmri.provenance import sha256
 from bayesmri.regularizers.base import ParametricRegularizer
+from bayesmri.zoo import find
 
 FORMAT = 1
 FOLDER = "checkpoints"
@@ -126,9 +127,8 @@ def prune(run: Path, *, keep: int) -> None:
 
 
 def locate(path: Path) -> Path:
-    """The JSON file of a model: its own, the best of a run folder, the only one of another folder."""
-    if not path.exists():
-        raise ModelError(f"model {path} does not exist: give a run folder or a model's .json file")
+    """The JSON file of a model: its own, the best of a run folder, the only one of another folder, a shipped one."""
+    path = find(path)
     if not path.is_dir():
         return path.with_suffix(".json")
     found = best(path if path.name != FOLDER else path.parent)

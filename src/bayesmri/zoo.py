@@ -1,0 +1,149 @@
+"""Models that come with the package, by name: NAME.json with NAME.safetensors beside it, in the folder weights/.
+
+Only the JSON files are read here, so that listing and choosing need no torch.
+"""
+
+import difflib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bayesmri.errors import ModelError
+
+FOLDER = Path(__file__).with_name("weights")
+AUTO = "auto"
+MAIN_FAMILY = "tdv"  # what `auto` chooses from; others are there to be compared with
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """One shipped model, not loaded. path: its JSON file, whose content is `record`."""
+
+    name: str
+    path: Path
+    record: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def card(self) -> Mapping[str, Any]:
+        """Facts for people: data and licences, training, metrics, limits."""
+        card: Mapping[str, Any] = self.record.get("card") or {}
+        return card
+
+    @property
+    def family(self) -> str:
+        """Models that differ only in the data they are for: tdv-single-r4 and tdv-multi-r8 are both tdv."""
+        return str(self.card.get("family", self.name))
+
+    @property
+    def acceleration(self) -> float | None:
+        """R it was trained for."""
+        R = self.record.get("acceleration")
+        return None if R is None else float(R)
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether it has a posterior to draw from."""
+        return self.record.get("posterior") == "gaussian"
+
+    @property
+    def nbytes(self) -> int:
+        """Of both files."""
+        return self.path.stat().st_size + self.path.with_suffix(".safetensors").stat().st_size
+
+    def takes(self, coils: int) -> bool:
+        """One coil goes to models of one coil, several to models of virtual coils or of exactly as many raw ones."""
+        made_for = self.record.get("coils") or {}
+        Q = int(made_for.get("Q", 1))
+        return Q == 1 if coils == 1 else Q > 1 and (made_for.get("mode") == "virtual" or coils == Q)
+
+
+def shipped() -> list[Shipped]:
+    """All of them, by name."""
+    paths = sorted(path for path in FOLDER.glob("*.json") if path.with_suffix(".safetensors").is_file())
+    return [Shipped(path.stem, path, _record(path)) for path in paths]
+
+
+def families() -> list[str]:
+    """The families of the shipped models, the main one last, as in the paper's table."""
+    return sorted({model.family for model in shipped()}, key=lambda family: (family == MAIN_FAMILY, family))
+
+
+def find(name: str | Path) -> Path:
+    """A local file or folder, if it exists exactly as given, or else the file of a shipped model of that name.
+
+    The name is looked up in a list, never joined to a path: it cannot lead out of the folder of weights.
+    """
+    if _exists(Path(name)):
+        return Path(name)
+    known = {model.name: model.path for model in shipped()}
+    if str(name) in known:
+        return known[str(name)]
+    if str(name) == AUTO:
+        raise ModelError("auto chooses a model by the data: give it where data is reconstructed, and a name here")
+    raise ModelError(f"model {name} does not exist: give a run folder, a model's .json file{_suggestion(name, known)}")
+
+
+def choose(*, coils: int, acceleration: float, family: str = MAIN_FAMILY, samples: int = 0) -> Shipped:
+    """argmin |log(R / R_model)| among the family's models for that many coils.
+
+    acceleration: R of the data at hand. samples: more than 0 asks for a posterior.
+    """
+    everything = shipped()
+    if not everything:
+        raise ModelError(
+            "no model came with this installation, so none can be chosen: give a run folder of bayesmri train as the "
+            "model, or take the method tv"
+        )
+    fitting = [
+        (abs(math.log(acceleration / model.acceleration)), not model.stochastic, model.name, model)
+        for model in everything
+        if model.family == family
+        and model.takes(coils)
+        and model.acceleration is not None
+        and (model.stochastic or not samples)
+    ]
+    if not fitting:
+        wanted = f"{_counted(coils)}{' and has a posterior' if samples else ''}"
+        raise ModelError(
+            f"no shipped model of the family {family} takes {wanted}: shipped are "
+            f"{', '.join(model.name for model in everything)}; see bayesmri models"
+        )
+    return min(fitting, key=lambda entry: entry[:3])[3]
+
+
+def reason(model: Shipped, *, coils: int, acceleration: float) -> str:
+    """What a choice was made by, for people and for provenance."""
+    R = "no acceleration" if model.acceleration is None else f"R = {model.acceleration:g}"
+    return f"{model.name} (trained for {R}) for {_counted(coils)} at R = {acceleration:.3g}"
+
+
+def _record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"the shipped model {path.stem} is damaged ({error}): install bayesmri again") from error
+    if not isinstance(record, dict):
+        raise ModelError(f"the shipped model {path.stem} is damaged (not a JSON object): install bayesmri again")
+    return record
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name longer than any file's
+        return False
+
+
+def _suggestion(name: str | Path, known: Mapping[str, Path] | Sequence[str]) -> str:
+    """ ", or a shipped model: closest are …"."""
+    if not known:
+        return "; no models came with this installation (bayesmri models)"
+    close = difflib.get_close_matches(Path(name).name[:200], list(known), n=3, cutoff=0.3) or list(known)[:3]
+    return f" or a shipped name; closest: {', '.join(close)} (bayesmri models lists all)"
+
+
+def _counted(coils: int) -> str:
+    return "1 coil" if coils == 1 else f"{coils} coils"

@@ -1,0 +1,121 @@
+"""Shipped models: found by name alone, chosen by coils and acceleration, listed, made to be given away."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from bayesmri import zoo
+from bayesmri.checkpoint import load_model, locate, save_model
+from bayesmri.errors import ModelError
+from bayesmri.model import Coils, Model
+from bayesmri.physics.scaling import Scaling
+from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
+from bayesmri.regularizers.tdv import TDV, TDVConfig
+
+Ship = Callable[..., Path]
+
+
+def tiny_model(*, Q: int = 1, R: float = 4.0, family: str = "tdv", stochastic: bool = True, seed: int = 0) -> Model:
+    config = TDVConfig(Q=Q, features=4, macroblocks=1, scales=2, init="positive")
+    reg = TDV(config, torch.Generator().manual_seed(seed))
+    weights = {name: w.detach() for name, w in reg.weights().items()}
+    posterior = BlockGaussian(weights, initial_L(weights, reg.kernels(), 0.03)) if stochastic else None
+    coils = Coils("raw" if Q == 1 else "virtual", Q)
+    return Model(reg, 2.0, 2, coils, Scaling(gain=20.0), R, card={"family": family}, posterior=posterior)
+
+
+@pytest.fixture
+def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of weights in the place of the package's own."""
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    monkeypatch.setattr(zoo, "FOLDER", folder)
+    return folder
+
+
+@pytest.fixture
+def four(weights: Path) -> Path:
+    """tdv-single-r4, tdv-single-r8, tdv-multi-r4, tdv-multi-r8."""
+    for R in (4.0, 8.0):
+        save_model(weights / f"tdv-single-r{R:g}.json", tiny_model(R=R))
+        save_model(weights / f"tdv-multi-r{R:g}.json", tiny_model(Q=2, R=R))
+    return weights
+
+
+def test_a_name_is_found_and_a_local_file_of_that_name_wins(
+    four: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert zoo.find("tdv-single-r4") == locate(Path("tdv-single-r4")) == four / "tdv-single-r4.json"
+    assert load_model(Path("tdv-multi-r8")).acceleration == 8
+    save_model(tmp_path / "tdv-single-r4" / "own.json", tiny_model(R=3))
+    assert load_model(Path("tdv-single-r4")).acceleration == 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../weights/tdv-single-r4", "weights/../tdv-single-r4", "tdv-single-r4.json", "TDV-SINGLE-R4", "*", "x" * 5000],
+)
+def test_nothing_but_a_name_is_a_name(four: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (four.parent / "elsewhere" / "deep").mkdir(parents=True)
+    monkeypatch.chdir(four.parent / "elsewhere" / "deep")
+    with pytest.raises(ModelError, match="bayesmri models"):
+        zoo.find(name)
+
+
+def test_a_wrong_name_is_told_the_closest(four: Path) -> None:
+    with pytest.raises(ModelError, match=r"tdv-singel-r4 does not exist.*closest: tdv-single-r4") as caught:
+        zoo.find("tdv-singel-r4")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ModelError, match="chooses a model by the data"):
+        zoo.find("auto")
+
+
+def test_without_shipped_models_everything_says_so(weights: Path) -> None:
+    assert zoo.shipped() == []
+    assert zoo.families() == []
+    with pytest.raises(ModelError, match="no models came with this installation"):
+        zoo.find("tdv-single-r4")
+    with pytest.raises(ModelError, match="none can be chosen"):
+        zoo.choose(coils=1, acceleration=4)
+
+
+def test_half_a_model_is_not_shipped_and_a_damaged_one_is_named(four: Path) -> None:
+    (four / "tdv-single-r4.safetensors").unlink()
+    assert [model.name for model in zoo.shipped()] == ["tdv-multi-r4", "tdv-multi-r8", "tdv-single-r8"]
+    (four / "tdv-single-r8.json").write_text("{")
+    with pytest.raises(ModelError, match="tdv-single-r8 is damaged"):
+        zoo.shipped()
+
+
+@pytest.mark.parametrize(
+    ("coils", "R", "name"),
+    [
+        (1, 4.0, "tdv-single-r4"),
+        (1, 5.6, "tdv-single-r4"),  # √32 = 5.66 is the middle of 4 and 8 in the logarithm
+        (1, 5.7, "tdv-single-r8"),
+        (1, 1.0, "tdv-single-r4"),
+        (2, 3.9, "tdv-multi-r4"),
+        (17, 30.0, "tdv-multi-r8"),
+    ],
+)
+def test_the_nearest_acceleration_in_the_logarithm_is_chosen(four: Path, coils: int, R: float, name: str) -> None:
+    assert zoo.choose(coils=coils, acceleration=R).name == name
+
+
+def test_a_choice_keeps_to_the_family_the_coils_and_the_posterior(weights: Path) -> None:
+    save_model(weights / "unet-single-r4.json", tiny_model(family="unet", stochastic=False))
+    with pytest.raises(ModelError, match="family tdv takes 1 coil: shipped are unet-single-r4"):
+        zoo.choose(coils=1, acceleration=4)
+    assert zoo.choose(coils=1, acceleration=4, family="unet").name == "unet-single-r4"
+    save_model(weights / "tdv-single-r4.json", tiny_model(stochastic=False))
+    assert zoo.choose(coils=1, acceleration=4).name == "tdv-single-r4"
+    with pytest.raises(ModelError, match="1 coil and has a posterior"):
+        zoo.choose(coils=1, acceleration=4, samples=8)
+    save_model(weights / "tdv-wide.json", tiny_model(R=16))
+    assert zoo.choose(coils=1, acceleration=4, samples=8).name == "tdv-wide"
+    with pytest.raises(ModelError, match="takes 3 coils"):
+        zoo.choose(coils=3, acceleration=4)
+    assert zoo.families() == ["unet", "tdv"]

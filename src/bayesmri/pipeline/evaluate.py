@@ -54,7 +54,7 @@ def evaluate(study: Study, *, progress: Progress | None = None) -> dict[str, Any
     with progress(total) if progress else nullcontext(lambda: None) as advance:
         for path in files:
             try:
-                full = _fully_sampled(path, study)
+                full = fully_sampled(path, study)
             except BayesMRIError as error:
                 skipped.append(f"{path.name}: {error}")
                 continue
@@ -124,6 +124,11 @@ def derived_seed(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256("/".join(map(str, parts)).encode()).digest()[:7], "big")
 
 
+def sampling_of(path: Path, R: float, study: Study) -> Sampling:
+    """The lines of a volume at R: they follow the study's seed and the file's name."""
+    return Sampling(R, study.center_fraction, study.mask, None, derived_seed(study.seed, path.name, f"{R:g}"))
+
+
 def _methods(study: Study) -> list["Method"]:
     """In their order, each once; where two would share a name, each is called as it was given."""
     given = {text: _method(text, study) for text in study.methods}
@@ -139,7 +144,7 @@ def _method(name: str, study: Study) -> "Method":
     return make_method(Options(model=name, device=study.device))
 
 
-def _fully_sampled(path: Path, study: Study) -> KSpace:
+def fully_sampled(path: Path, study: Study) -> KSpace:
     """Measured k-space as it is, or simulated from magnitude images; the coils follow the study and the file's name."""
     value = read(path)
     if isinstance(value, Images):
@@ -165,8 +170,7 @@ def _pairs(
     full: KSpace, path: Path, R: float, methods: Sequence["Method"], study: Study
 ) -> Iterator[tuple["Method", KSpace]]:
     """Each method with the same undersampled data."""
-    seed = derived_seed(study.seed, path.name, f"{R:g}")
-    sampled = undersample(full, Sampling(R, study.center_fraction, study.mask, None, seed))
+    sampled = undersample(full, sampling_of(path, R, study))
     return ((method, sampled) for method in methods)
 
 

@@ -1,20 +1,23 @@
 """Shipped models: found by name alone, chosen by coils and acceleration, listed, made to be given away."""
 
-from collections.abc import Callable
+import json
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 import torch
 
+import bayesmri
 from bayesmri import zoo
 from bayesmri.checkpoint import load_model, locate, save_model
+from bayesmri.cli import main
 from bayesmri.errors import ModelError
 from bayesmri.model import Coils, Model
 from bayesmri.physics.scaling import Scaling
+from bayesmri.pipeline.files import PhantomRequest, simulate_file
 from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
 from bayesmri.regularizers.tdv import TDV, TDVConfig
-
-Ship = Callable[..., Path]
 
 
 def tiny_model(*, Q: int = 1, R: float = 4.0, family: str = "tdv", stochastic: bool = True, seed: int = 0) -> Model:
@@ -119,3 +122,50 @@ def test_a_choice_keeps_to_the_family_the_coils_and_the_posterior(weights: Path)
     with pytest.raises(ModelError, match="takes 3 coils"):
         zoo.choose(coils=3, acceleration=4)
     assert zoo.families() == ["unet", "tdv"]
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Path:
+    simulate_file(PhantomRequest("head", "PD", (40, 36)), tmp_path / "scan.h5", coils=3, snr_db=30, seed=1)
+    return tmp_path / "scan.h5"
+
+
+def test_auto_follows_the_data_and_is_recorded(
+    four: Path, scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.h5"
+    argv = ["recon", str(scan), "-o", str(out), "--model", "auto"]
+    for more, name, R in (
+        (["--acceleration", "4"], "tdv-multi-r4", "R = 4"),
+        (["--acceleration", "8", "--single-coil"], "tdv-single-r8", "R = 9"),  # 4 of 36 lines
+    ):
+        assert main([*argv, *more]) == 0
+        assert f"auto chose {name} " in capsys.readouterr().out
+        with h5py.File(out) as file:
+            record = json.loads(file.attrs["provenance"])
+        assert record["config"]["model"] == name
+        assert record["config"]["chosen"].startswith(name)
+        assert record["config"]["chosen"].endswith(R)
+        assert [entry["name"] for entry in record["inputs"]] == ["scan.h5", f"{name}.json"]
+
+
+def test_auto_in_python_is_the_named_model(four: Path, scan: Path) -> None:
+    sampled = bayesmri.undersample(bayesmri.read(scan), acceleration=8)
+    result = bayesmri.reconstruct(sampled, "auto", samples=2)
+    named = bayesmri.reconstruct(sampled, bayesmri.load_model("tdv-multi-r8"), samples=2)
+    assert result.method == "tdv-multi-r8"
+    np.testing.assert_array_equal(result.image, named.image)
+
+
+def test_auto_without_a_fitting_model_is_one_line(
+    weights: Path, scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["recon", str(scan), "-o", str(tmp_path / "o.h5"), "--model", "auto", "--acceleration", "4"]
+    assert main(argv) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "bayesmri: no model came with this installation, so none can be chosen: give a run folder of bayesmri train as "
+        "the model, or take the method tv"
+    ]
+    save_model(weights / "tdv-single-r4.json", tiny_model())
+    assert main(argv) == 2
+    assert "takes 3 coils: shipped are tdv-single-r4" in capsys.readouterr().err

@@ -47,7 +47,7 @@ def undersample(
 
 
 def load_model(path: str | Path) -> "Model":
-    """A trained model, to reconstruct with many times: a run folder or a model's .json file."""
+    """A trained model, to reconstruct with many times: a shipped name, a run folder or a model's .json file."""
     from bayesmri.checkpoint import load_model as load
 
     return load(Path(path))
@@ -67,7 +67,8 @@ def reconstruct(
 
     Images are float32 (slices, h, w), in the units of the input.
 
-    model: "tv" or "zero-filled", or a trained model: loaded, or its run folder or file.
+    model: "tv" or "zero-filled", or a trained model: "auto" (a shipped one that fits coils and acceleration; `method` of
+        the result names it), a shipped name, a run folder or file, or a loaded one.
     samples: N draws of the model's posterior; 0 reconstructs once, at its mean.
     seed: of the draws. keep_samples: also give `samples`, (slices, N, h, w).
     """

@@ -49,7 +49,8 @@ def recon(
     method
         How to fill the missing lines.
     model
-        Trained model instead of a method: a run folder of `bayesmri train`, or a model's .json file.
+        Trained model instead of a method: auto (a shipped one that fits coils and acceleration), a name that `bayesmri
+        models` lists, a run folder of `bayesmri train`, or a model's .json file.
     acceleration
         Undersample a fully sampled file by R first, and print metrics against what it was.
     center_fraction
@@ -109,6 +110,8 @@ def recon(
         print_json(made)
         return
     print(f"{made['file']}: {count(made['slices'], 'slice')}, {sampling_line(made)}")
+    if "chosen" in made:
+        print(f"auto chose {made['chosen']}")
     print(f"reconstructed by {made['method']} in {made['seconds']:.1f} s{samples_words(made)}")
     print_metrics(made["metrics"])
     for path in made["outputs"]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bayesmri.atomic import check_target
 from bayesmri.data.formats import read_images, read_kspace
 from bayesmri.data.kspace import Header, Images, KSpace
+from bayesmri.pipeline.choice import chosen
 from bayesmri.pipeline.options import Options, check_seed
 from bayesmri.pipeline.sampling import Sampling, undersample
 from bayesmri.pipeline.sampling import single_coil as to_single_coil
@@ -131,6 +132,7 @@ def reconstruct_file(
     if sampling is not None:
         check_seed(sampling.seed)
         kspace = undersample(kspace, sampling)
+    options, choice = chosen(options, kspace)
 
     from bayesmri.pipeline.outputs import facts, save
     from bayesmri.pipeline.reconstruct import reconstruct
@@ -141,10 +143,11 @@ def reconstruct_file(
     del measured
     with progress(len(kspace.z) * max(1, options.samples)) if progress else nullcontext(None) as advance:
         result = reconstruct(kspace, options, contents=contents, on_step=advance)
-    save(result, targets, provenance=_recon_provenance(path, options, sampling))
+    save(result, targets, provenance=_recon_provenance(path, options, sampling, choice))
     return {
         "file": path.name,
         **facts(result),
+        **({} if choice is None else {"chosen": choice}),
         **sampling_facts(kspace),
         "outputs": [str(target) for target in targets.values()],
     }
@@ -183,16 +186,18 @@ def _unit_maximum(magnitude: NDArray[np.float32]) -> NDArray[np.float32]:
     return magnitude / np.float32(peak) if peak > 0 else magnitude
 
 
-def _recon_provenance(path: Path, options: Options, sampling: Sampling | None) -> dict[str, Any]:
+def _recon_provenance(path: Path, options: Options, sampling: Sampling | None, choice: str | None) -> dict[str, Any]:
     """One seed serves the mask and the samples, each deriving its own stream from it.
 
-    A model is an input: its JSON file, which holds the checksum of its weights.
+    A model is an input: its JSON file, which holds the checksum of its weights. choice: what `auto` chose, and why.
     """
     from bayesmri.checkpoint import locate
     from bayesmri.pipeline.methods import model_name
 
     named = options if options.model is None else replace(options, model=model_name(options.model))
     config = {**asdict(named), "sampling": None if sampling is None else asdict(sampling)}
+    if choice is not None:
+        config["chosen"] = choice
     seed = options.seed if options.samples else None if sampling is None else sampling.seed
     inputs = [path, locate(Path(options.model))] if isinstance(options.model, str) else [path]
     return _provenance("recon", config, seed, inputs)

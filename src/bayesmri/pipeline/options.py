@@ -16,7 +16,7 @@ BASELINES: tuple[str, ...] = get_args(MethodName)
 class Options:
     """How to reconstruct.
 
-    model: a run folder, a model's file or a loaded model; it takes the place of the method.
+    model: auto, a shipped name, a run folder, a model's file or a loaded model; it takes the place of the method.
     tv_weight: λ of total variation, None for the default.
     coils: compress to that many virtual coils first; None keeps the measured ones.
     single_coil: combine the coils into one emulated coil first.

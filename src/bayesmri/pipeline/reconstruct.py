@@ -16,6 +16,7 @@ from bayesmri.errors import DataError, ModelError
 from bayesmri.geometry import center_window
 from bayesmri.metrics import Metrics, volume_metrics
 from bayesmri.physics.fourier import ifft2c
+from bayesmri.pipeline.choice import chosen
 from bayesmri.pipeline.methods import Method, make_method
 from bayesmri.pipeline.options import Options
 from bayesmri.pipeline.uncertainty import Sampled, Window
@@ -96,7 +97,8 @@ def reconstruct(
     on_step: called after each sample, or each slice where none are drawn, for a progress bar.
     """
     began = time.perf_counter()
-    method, asked = (options, Options()) if isinstance(options, Method) else (make_method(options), options)
+    asked = Options() if isinstance(options, Method) else chosen(options, kspace)[0]
+    method = options if isinstance(options, Method) else make_method(asked)
     if asked.samples and method.sampler is None:
         raise ModelError(
             f"{asked.samples} samples of {method.name} were asked for, which has no posterior: train one "

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from bayesmri.complexes import to_complex, to_real
 from bayesmri.pipeline.bench import best_times, gradient_flops, report_memory, training_memory
-from bayesmri.pipeline.bench_rival import ByAutograd
+from bayesmri.pipeline.bench_rival import ByAutograd, plain_gradient
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 
 
@@ -29,7 +30,16 @@ def test_the_rival_computes_the_same_gradient(size: tuple[int, int]) -> None:
     ours = module.bind(module.weights())
     rival = ByAutograd(config, ours.theta)
     torch.testing.assert_close(rival.grad(x), ours.grad(x))
+    torch.testing.assert_close(to_complex(rival.plain(to_real(x))), ours.grad(x))
     torch.testing.assert_close(rival.energy(x), ours.energy(x))
+
+
+def test_the_rival_in_its_own_process_computes_when_asked_and_ends() -> None:
+    with plain_gradient(TDVConfig(1, 4, 1, 2), (8, 8), threads=1) as run:
+        run()
+        run()
+    with pytest.raises(ValueError, match="closed"):
+        run()
 
 
 def test_memory_is_reported_as_json(capsys: pytest.CaptureFixture[str]) -> None:

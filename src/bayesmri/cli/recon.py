@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json, print_metrics, sampling_line
 from bayesmri.cli.progress import progress
+from bayesmri.memory import keep_memory
 from bayesmri.pipeline.files import reconstruct_file, with_ending
 from bayesmri.pipeline.options import MethodName, Options
 from bayesmri.pipeline.sampling import Sampling
@@ -84,6 +85,7 @@ def recon(
     json
         Print JSON instead of text.
     """
+    keep_memory()
     sampling = Sampling(acceleration, center_fraction, mask, offset, seed)
     options = Options(
         method=method,

@@ -16,15 +16,15 @@ from torch import Tensor
 
 from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError
+from bayesmri.memory import give_memory_back, keep_memory
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.mask import random_mask
-from bayesmri.pipeline.bench_rival import ByAutograd
+from bayesmri.pipeline.bench_rival import ByAutograd, plain_gradient
 from bayesmri.regularizers.base import Bound, Regularizer, Weights
 from bayesmri.regularizers.compiled import compiled
 from bayesmri.regularizers.tdv import TDV, TDVConfig, TDVCore
 from bayesmri.solver import unroll
 from bayesmri.training.loss import LossConfig, loss
-from bayesmri.training.memory import give_memory_back
 
 PAPER = TDVConfig()  # m = 64, 3 macroblocks, 4 scales
 TRAINED = TDVConfig(features=32, macroblocks=1, scales=3)  # what trains on a laptop
@@ -49,6 +49,7 @@ def bench(
     """The four ratios, and the times behind them."""
     if threads is not None:
         torch.set_num_threads(threads)
+    keep_memory()
     say("∇R, compiled and plain, and the machine's convolution peak")
     gradient = gradient_speed(effort)
     say("training steps, compiled and by autograd")
@@ -68,21 +69,24 @@ def bench(
 
 
 def gradient_speed(effort: Effort) -> dict[str, float]:
-    """∇R of one image, compiled and as plain eager code on contiguous tensors, and the rate of plain convolutions."""
+    """∇R of one image: compiled, plain (autograd on contiguous tensors), its own sweeps eagerly on contiguous tensors;
+    and the rate of plain convolutions."""
     reg = _regularizer(effort.config)
     x = _noise((1, effort.config.Q, *effort.image))
     core = reg.core
     assert isinstance(core, TDVCore)
-    plain = replace(reg, core=replace(core, memory_format=torch.contiguous_format))
+    sweeps = replace(reg, core=replace(core, memory_format=torch.contiguous_format))
     fast = compiled(reg)
-    runs = [lambda: fast.grad(x), lambda: plain.grad(x), *(_convolution(*shape) for shape in PEAK_SHAPES)]
-    with torch.no_grad():
-        seconds, eager, *convolutions = best_times(runs, effort.repeats)
+    peaks = [_convolution(*shape) for shape in PEAK_SHAPES]
+    with torch.no_grad(), plain_gradient(effort.config, effort.image, torch.get_num_threads()) as plain:
+        runs = [lambda: fast.grad(x), plain, lambda: sweeps.grad(x), *peaks]
+        seconds, eager, swept, *convolutions = best_times(runs, effort.repeats)
     rates = [2 * 9 * m * m * H * W / t / 1e9 for (m, H, W), t in zip(PEAK_SHAPES, convolutions, strict=True)]
     work = gradient_flops(effort.config, effort.image) / 1e9
     return {
         "seconds": seconds,
         "eager_seconds": eager,
+        "eager_sweeps_seconds": swept,
         "gflop": work,
         "gflops": work / seconds,
         "peak_gflops": max(rates),

@@ -12,9 +12,9 @@ STAIRCASE = (
     {"errors", "inputs"},
     {"complexes", "atomic", "devices", "geometry", "memory", "provenance", "zoo"},
     {"physics", "regularizers"},
-    {"solver", "posterior", "data"},
+    {"solver", "posterior", "data", "baselines"},
     {"config", "metrics", "checkpoint", "model", "sampler", "statistics"},
-    {"analysis", "training", "report", "export", "baselines"},
+    {"analysis", "training", "report", "export"},
     {"pipeline"},
     {"api", "cli", "viewer"},
 )

@@ -30,6 +30,7 @@ from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.mask import MaskSpec
 from bayesmri.pipeline.train import read_config, train
 from bayesmri.pipeline.train_plan import plan
+from bayesmri.regularizers.base import ParametricRegularizer
 from bayesmri.solver import unroll
 from bayesmri.training.distributed import World
 from bayesmri.training.loop import gradients
@@ -182,6 +183,7 @@ def test_training_overfits_one_noise_free_slice() -> None:
     for k in range(n):
         _, grads, _ = gradients(config, state, [batch], accelerate=as_it_is, world=World(), extra=torch.zeros(1))
         update(config, state, grads, progress=k / n)
+    assert isinstance(state.reg, ParametricRegularizer)
     with torch.no_grad():
         X_S = rss(unroll(batch.z, batch.mask, state.reg, T=state.T.item(), S=6))
     gain = psnr(X_S, batch.Y) - psnr(rss(ifft2c(batch.z)), batch.Y)
@@ -286,6 +288,7 @@ def test_twenty_kills_at_random_moments(straight: Path, tmp_path: Path) -> None:
 def test_small_steps_of_a_trained_model_never_increase_the_energy(straight: Path) -> None:
     """D + R falls along x_{s+1} = prox_{hD}(x_s − h∇R(x_s)) for small h, on held-out data in the model's own scale."""
     reg = load_model(straight).regularizer.double()
+    assert isinstance(reg, ParametricRegularizer)
     volume = next(iter(Dataset(tiny().data, tiny().recipe(), seed=1).validation()))
     z, mask = volume.z[:1].to(torch.complex128), volume.mask
     energies: list[float] = []

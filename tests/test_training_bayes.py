@@ -15,6 +15,7 @@ from bayesmri.complexes import rss
 from bayesmri.data.dataset import Batch, Dataset, Recipe, generator, make_element
 from bayesmri.data.phantom import PhantomSpec, phantom
 from bayesmri.errors import ConfigError, ModelError
+from bayesmri.model import solve
 from bayesmri.physics.mask import MaskSpec
 from bayesmri.pipeline.train import read_config, train
 from bayesmri.pipeline.train_plan import plan
@@ -23,7 +24,6 @@ from bayesmri.posterior.kl import trace
 from bayesmri.posterior.prox import prox_divergence
 from bayesmri.posterior.triangular import dense, diagonal
 from bayesmri.regularizers.foe import FoEConfig
-from bayesmri.solver import unroll
 from bayesmri.training.block_adam import BlockAdam
 from bayesmri.training.distributed import World
 from bayesmri.training.loop import _draw, gradients
@@ -62,7 +62,7 @@ def plain_J(config: TrainConfig, state: State, theta: dict[str, torch.Tensor], b
     """The mean of J over the batch, written down once more."""
     total = torch.zeros(())
     for b in batches:
-        x = unroll(b.z, b.mask, state.reg.bind(theta), T=state.T, S=config.unroll.S_start)
+        x = solve(b.z, b.mask, state.reg.bind(theta), T=state.T, S=config.unroll.S_start)
         total = total + loss(rss(x), b.Y, config.loss).sum() / config.train.batch
     return total
 

@@ -22,11 +22,10 @@ from torch import Tensor
 from bayesmri.atomic import atomic_path
 from bayesmri.config import as_dict, parse
 from bayesmri.errors import BayesMRIError, ModelError
-from bayesmri.model import KINDS, Coils, Model, build_regularizer
+from bayesmri.model import KINDS, Coils, Learned, Model, build
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.block_gaussian import BlockGaussian, check_L
 from bayesmri.provenance import sha256
-from bayesmri.regularizers.base import ParametricRegularizer
 from bayesmri.zoo import find
 
 FORMAT = 1
@@ -166,7 +165,7 @@ def _model(record: dict[str, Any], path: Path) -> Model:
     try:
         settings = dict(record["regularizer"])
         config = parse(KINDS[settings.pop("kind")], settings)
-        regularizer = build_regularizer(config, torch.Generator().manual_seed(0))
+        regularizer = build(config, torch.Generator().manual_seed(0))
         tensors = _tensors(record, "weights", path)
         theta = {name: t for name, t in tensors.items() if not name.startswith(L_PREFIX)}
         regularizer.bind(theta)  # names and shapes
@@ -189,9 +188,7 @@ def _model(record: dict[str, Any], path: Path) -> Model:
         raise ModelError(f"{path.name} cannot be loaded: {error}") from error
 
 
-def _posterior(
-    record: dict[str, Any], tensors: Mapping[str, Tensor], regularizer: ParametricRegularizer
-) -> BlockGaussian | None:
+def _posterior(record: dict[str, Any], tensors: Mapping[str, Tensor], regularizer: Learned) -> BlockGaussian | None:
     """What L makes of the weights; models from before there was one are deterministic."""
     L = {name.removeprefix(L_PREFIX): t for name, t in tensors.items() if name.startswith(L_PREFIX)}
     if not L and record.get("posterior", "delta") == "delta":

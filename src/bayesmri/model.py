@@ -7,18 +7,24 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from bayesmri.baselines.network import BoundNetwork, Network, build_network
+from bayesmri.baselines.unet import UNet, UNetConfig
 from bayesmri.errors import ConfigError, ModelError
 from bayesmri.physics.coils import compress_coils
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.base import Posterior
 from bayesmri.posterior.delta import Delta
-from bayesmri.regularizers.base import ParametricRegularizer, Regularizer
+from bayesmri.regularizers.base import Bound, ParametricRegularizer, Regularizer
 from bayesmri.regularizers.foe import FoE, FoEConfig
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.solver import unroll
 
-RegularizerConfig = TDVConfig | FoEConfig
-KINDS: dict[str, type[TDVConfig] | type[FoEConfig]] = {"tdv": TDVConfig, "foe": FoEConfig}
+LearnedConfig = TDVConfig | FoEConfig | UNetConfig
+KINDS: dict[str, type[LearnedConfig]] = {"tdv": TDVConfig, "foe": FoEConfig, "unet": UNetConfig}
+NETWORKS: dict[type[LearnedConfig], type[Network]] = {UNetConfig: UNet}
+# what owns weights, and the same with one θ: R of the unrolled scheme, or a network that stands for the whole of it
+Learned = ParametricRegularizer | Network
+BoundLearned = Bound | BoundNetwork
 
 CoilMode = Literal["raw", "virtual"]
 Callback = Callable[[int, Tensor], None]
@@ -54,12 +60,13 @@ class Coils:
 class Model:
     """x_S(z, T, θ) with everything around it.
 
+    regularizer: what owns θ; for the networks we compare with, the network itself, which has neither T nor S (0 and 1).
     acceleration: the R it was trained for, None where it was trained for several.
     posterior: of θ, with the regularizer's own weights as its mean; None is deterministic.
     card: facts for people: data, steps, metrics, provenance.
     """
 
-    regularizer: ParametricRegularizer
+    regularizer: Learned
     T: float
     S: int
     coils: Coils = field(default_factory=Coils)
@@ -74,12 +81,17 @@ class Model:
 
     @property
     def n_parameters(self) -> int:
-        """Weights, L where there is one, and T."""
-        return self.distribution().n_parameters + 1
+        """Weights, L where there is one, and T where there is one."""
+        return self.distribution().n_parameters + (not isinstance(self.regularizer, Network))
 
     @torch.no_grad()
     def reconstruct(
-        self, z: Tensor, mask: Tensor, *, reg: Regularizer | None = None, callback: Callback | None = None
+        self,
+        z: Tensor,
+        mask: Tensor,
+        *,
+        reg: Regularizer | BoundNetwork | None = None,
+        callback: Callback | None = None,
     ) -> Tensor:
         """x_S of one volume, complex (slices, Q, H, W) in the units of z, slice by slice.
 
@@ -89,11 +101,31 @@ class Model:
         """
         z = self.coils.prepare(z)
         factor = self.scaling.factor(z)
-        bound = self.regularizer if reg is None else reg
-        slices = [unroll(part[None] / factor, mask, bound, T=self.T, S=self.S, callback=callback)[0] for part in z]
+        bound = self.regularizer.bind(self.regularizer.weights()) if reg is None else reg
+        slices = [solve(part[None] / factor, mask, bound, T=self.T, S=self.S, callback=callback)[0] for part in z]
         return factor * torch.stack(slices)
 
 
-def build_regularizer(config: RegularizerConfig, rng: torch.Generator) -> ParametricRegularizer:
+def solve(
+    z: Tensor,
+    mask: Tensor,
+    bound: Regularizer | BoundNetwork,
+    *,
+    T: Tensor | float,
+    S: int,
+    callback: Callback | None = None,
+    checkpoint: bool = False,
+) -> Tensor:
+    """x_S of the unrolled scheme, as `unroll`; or what a network makes of (z, M), which uses nothing else."""
+    if isinstance(bound, BoundNetwork):
+        return bound(z, mask)
+    return unroll(z, mask, bound, T=T, S=S, callback=callback, checkpoint=checkpoint)
+
+
+def build(config: LearnedConfig, rng: torch.Generator) -> Learned:
     """The module that a configuration describes, with its start values drawn from `rng`."""
-    return TDV(config, rng) if isinstance(config, TDVConfig) else FoE(config, rng)
+    if isinstance(config, TDVConfig):
+        return TDV(config, rng)
+    if isinstance(config, FoEConfig):
+        return FoE(config, rng)
+    return build_network(NETWORKS[type(config)], config, rng)

@@ -90,8 +90,9 @@ def _line(event: str, v: dict[str, Any]) -> str:
         if "entropy" in v
         else ""
     )
+    times = f"S {v['S']}, T {v['T']:.3f}, " if v["T"] is not None else ""
     return (
-        f"step {v['step']}/{v['iterations']}: loss {v['loss']:.5g}, S {v['S']}, T {v['T']:.3f}, lr {v['lr']:.2g}, "
+        f"step {v['step']}/{v['iterations']}: loss {v['loss']:.5g}, {times}lr {v['lr']:.2g}, "
         f"{spread}{1 / max(v['seconds_per_step'], 1e-9):.2f} it/s, {_duration(v['seconds_left'])} left"
     )
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from bayesmri.baselines.network import Network
 from bayesmri.baselines.tv import TotalVariation
 from bayesmri.baselines.zero_filled import ZeroFilled
 from bayesmri.checkpoint import load_model
 from bayesmri.devices import check_device
 from bayesmri.errors import ConfigError
-from bayesmri.model import Model
+from bayesmri.model import Model, solve
 from bayesmri.physics.coils import compress_coils
 from bayesmri.physics.scaling import Scaling
 from bayesmri.pipeline.options import BASELINES, Options
 from bayesmri.posterior.delta import Delta
 from bayesmri.sampler import Sampler
-from bayesmri.solver import unroll
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,21 @@ def make_method(options: Options) -> Method:
 
 
 def learned(model: Model, name: str, device: torch.device, *, coils: int | None = None) -> Method:
-    """x_S(z, T, μ) of a trained model, and x_S(z, T, θ) of draws where it has a posterior."""
+    """x_S(z, T, μ) of a trained model, or its network's x; x_S(z, T, θ) of draws where it has a posterior."""
     if coils is not None:
         raise ConfigError(f"--coils {coils} came with a model, which has its own {model.coils.Q}: leave it out")
-    posterior = model.distribution().to(device)
-    bound = model.regularizer.bind({key: w.detach() for key, w in posterior.mean().items()})
+    posterior, reg = model.distribution().to(device), model.regularizer
+    bound = reg.bind({key: w.detach() for key, w in posterior.mean().items()})
 
-    def solve(z: Tensor, mask: Tensor) -> Tensor:
+    def at_mean(z: Tensor, mask: Tensor) -> Tensor:
         with torch.no_grad():
-            return unroll(z, mask, bound, T=model.T, S=model.S)
+            return solve(z, mask, bound, T=model.T, S=model.S)
 
-    drawn = None if isinstance(posterior, Delta) else Sampler(model.regularizer, posterior.sample, model.T, model.S)
-    return Method(name, solve, model.n_parameters, model.coils.prepare, model.scaling, device, drawn)
+    if isinstance(posterior, Delta) or isinstance(reg, Network):
+        drawn = None
+    else:
+        drawn = Sampler(reg, posterior.sample, model.T, model.S)
+    return Method(name, at_mean, model.n_parameters, model.coils.prepare, model.scaling, device, drawn)
 
 
 def model_name(model: str | Model) -> str:

@@ -20,7 +20,7 @@ def plan(config: TrainConfig) -> dict[str, Any]:
     import torch
 
     from bayesmri.data.dataset import Dataset
-    from bayesmri.training.state import start
+    from bayesmri.training.state import as_model, start
 
     if config.train.threads:
         torch.set_num_threads(config.train.threads)
@@ -33,7 +33,7 @@ def plan(config: TrainConfig) -> dict[str, Any]:
         found, batch = {"missing": str(error)}, None
     return {
         "name": config.name,
-        "parameters": state.posterior().n_parameters + 1,
+        "parameters": as_model(config, state, {}).n_parameters,
         "data": found,
         "schedule": _schedule(config),
         "expected": _expected(config, state, batch),
@@ -49,15 +49,15 @@ def _data_facts(dataset: Any) -> dict[str, Any]:
 
 def _schedule(config: TrainConfig) -> list[dict[str, Any]]:
     """Every step at which S or the learning rate's halving changes."""
-    from bayesmri.training.schedule import rate, resets, unrolled_steps
+    from bayesmri.training.schedule import rate, resets
 
     n, rows = config.train.iterations, []
-    steps = {0, n - 1, *range(0, n, config.unroll.S_every)}
+    steps = {0, n - 1, *(range(0, n, config.unroll.S_every) if config.unrolled else ())}
     if config.optimizer.schedule == "halving":
         steps |= set(range(0, n, config.optimizer.halve_every))
     before = None
     for step in sorted(steps):
-        S = unrolled_steps(config.unroll, step)
+        S = _steps(config, step) if config.unrolled else None
         lr = config.optimizer.lr * rate(config.optimizer, step, progress=step / n)
         if (S, lr) != before:
             rows.append({"step": step, "S": S, "lr": lr, "resets_moments": resets(config.optimizer, step)})
@@ -66,25 +66,31 @@ def _schedule(config: TrainConfig) -> list[dict[str, Any]]:
 
 
 def _expected(config: TrainConfig, state: State, batch: Batch | None) -> dict[str, Any]:
-    """One element with S = 1 is run for real; a step is that times batch and S."""
-    from bayesmri.training.schedule import unrolled_steps
-
+    """One element with S = 1 is run for real; a step is that times batch and S. A network is run whole."""
     if batch is None:
         return {"seconds": "not measured", "memory_bytes": "not measured"}
     seconds, saved = _measure(config, state, batch)
-    n, B, unroll = config.train.iterations, config.train.batch, config.unroll
-    total = sum(unrolled_steps(unroll, step) for step in range(n)) * B * seconds
+    n, B = config.train.iterations, config.train.batch
+    steps = [_steps(config, step) for step in range(n)]
+    total = sum(steps) * B * seconds
     if config.train.max_minutes is not None:
         total = min(total, 60 * config.train.max_minutes)
-    kept = saved * B if config.train.recompute else saved * B * unroll.S_max
-    states = batch.z.numel() * batch.z.element_size() * B * (unroll.S_max + 4)
+    kept = saved * B if config.train.recompute else saved * B * steps[-1]
+    states = batch.z.numel() * batch.z.element_size() * B * (steps[-1] + 4)
     weights = 5 * 4 * state.posterior().n_parameters
     return {
         "seconds": round(total, 1),
-        "seconds_per_step": {"first": seconds * B * unroll.S_start, "last": seconds * B * unrolled_steps(unroll, n)},
+        "seconds_per_step": {"first": seconds * B * steps[0], "last": seconds * B * steps[-1]},
         "memory_bytes": kept + states + weights + _resident(),
-        "basis": "one element with S = 1, eager, times batch and S",
+        "basis": "one element with S = 1, eager, times batch and S" if config.unrolled else "one element, times batch",
     }
+
+
+def _steps(config: TrainConfig, step: int) -> int:
+    """S during an update; 1 for a network."""
+    from bayesmri.training.schedule import unrolled_steps
+
+    return unrolled_steps(config.unroll, step) if config.unrolled else 1
 
 
 def _measure(config: TrainConfig, state: State, batch: Batch) -> tuple[float, int]:
@@ -93,7 +99,7 @@ def _measure(config: TrainConfig, state: State, batch: Batch) -> tuple[float, in
     from torch import Tensor
 
     from bayesmri.complexes import rss
-    from bayesmri.solver import unroll
+    from bayesmri.model import solve
     from bayesmri.training.loss import loss
 
     seen: dict[int, int] = {}
@@ -106,13 +112,13 @@ def _measure(config: TrainConfig, state: State, batch: Batch) -> tuple[float, in
     for _ in range(2):  # the first warms up
         begun = time.perf_counter()
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
-            x = unroll(batch.z, batch.mask, state.reg.bind(theta), T=state.T, S=1)
+            x = solve(batch.z, batch.mask, state.reg.bind(theta), T=state.T, S=1)
             J = loss(rss(x), batch.Y, config.loss).sum()
         torch.autograd.grad(J, [p for p in (*theta.values(), state.T) if p.requires_grad])
         seconds = time.perf_counter() - begun
         saved = sum(seen.values())
         seen.clear()
-    return seconds * (4 / 3 if config.train.recompute else 1), saved
+    return seconds * (4 / 3 if config.train.recompute and config.unrolled else 1), saved
 
 
 def _resident() -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from bayesmri.model import BoundLearned
 from bayesmri.regularizers.base import Bound
 from bayesmri.regularizers.compiled import can_compile, compiled
 from bayesmri.training.settings import TrainConfig
@@ -9,20 +10,26 @@ from bayesmri.training.settings import TrainConfig
 LONG = 500  # updates; below, compiling costs more than it saves
 
 
-def accelerator(config: TrainConfig, *, first: int, say: Callable[[str], None]) -> Callable[[Bound], Bound]:
+def accelerator(
+    config: TrainConfig, *, first: int, say: Callable[[str], None]
+) -> Callable[[BoundLearned], BoundLearned]:
     """What to make of a bound regularizer before it is unrolled.
 
     first: the step the run begins at; what is left decides. Batches of many shapes would compile again and again.
     """
     wanted = config.train.compile
     long = config.train.iterations - first >= LONG and config.data.patch_cols is not None
-    if wanted == "off" or (wanted == "auto" and not long):
+    if wanted == "off" or (wanted == "auto" and not long) or not config.unrolled:
         return _as_it_is
     if not can_compile():
         say("∇R runs uncompiled: no working C++ compiler; slower, the same results to rounding")
         return _as_it_is
-    return compiled
+    return _compiled
 
 
-def _as_it_is(reg: Bound) -> Bound:
+def _compiled(reg: BoundLearned) -> BoundLearned:
+    return compiled(reg) if isinstance(reg, Bound) else reg
+
+
+def _as_it_is(reg: BoundLearned) -> BoundLearned:
     return reg

@@ -15,8 +15,8 @@ from torch import Tensor
 from bayesmri.complexes import rss
 from bayesmri.data.dataset import Batch, Dataset, Validation, generator
 from bayesmri.errors import ModelError
-from bayesmri.regularizers.base import Bound, Weights
-from bayesmri.solver import unroll
+from bayesmri.model import BoundLearned, solve
+from bayesmri.regularizers.base import Weights
 from bayesmri.training.distributed import World
 from bayesmri.training.loss import loss
 from bayesmri.training.prefetch import Prefetch
@@ -26,19 +26,19 @@ from bayesmri.training.spread import PREFIX, pull_back, spread_facts
 from bayesmri.training.state import State, update
 from bayesmri.training.validation import Scores, validate
 
-Accelerate = Callable[[Bound], Bound]
+Accelerate = Callable[[BoundLearned], BoundLearned]
 
 
 @dataclass(frozen=True)
 class Report:
     """What the loop says about itself every `log_every` steps.
 
-    posterior: H̄, KL, tr LLᵀ, log det LLᵀ and f(L), where θ is drawn.
+    S, T: None for a network. posterior: H̄, KL, tr LLᵀ, log det LLᵀ and f(L), where θ is drawn.
     """
 
     step: int
-    S: int
-    T: float
+    S: int | None
+    T: float | None
     lr: float
     loss: float
     seconds_per_step: float
@@ -127,7 +127,7 @@ def _gradients_at(
     total, grads = torch.zeros((), device=device), [torch.zeros_like(p) for p in params.values()]
     for batch in batches:
         reg = accelerate(state.reg.bind(theta))
-        x = unroll(batch.z.to(device), batch.mask.to(device), reg, T=state.T, S=S, checkpoint=config.train.recompute)
+        x = solve(batch.z.to(device), batch.mask.to(device), reg, T=state.T, S=S, checkpoint=config.train.recompute)
         # the loss looks at images of maximum about 1, whatever gain the network sees them with
         J = loss(rss(x) / gain, batch.Y.to(device) / gain, config.loss).sum() / (
             config.train.batch * config.posterior.n_draws
@@ -244,8 +244,8 @@ class _Window:
         self.restart(state.step)
         return Report(
             step=state.step,
-            S=unrolled_steps(config.unroll, state.step - 1),
-            T=state.T.item(),
+            S=unrolled_steps(config.unroll, state.step - 1) if config.unrolled else None,
+            T=state.T.item() if config.unrolled else None,
             lr=config.optimizer.lr * rate(config.optimizer, state.step - 1, progress=progress),
             loss=mean,
             seconds_per_step=pace,

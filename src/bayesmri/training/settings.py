@@ -6,7 +6,7 @@ from typing import Literal
 from bayesmri.data.augment import Augment
 from bayesmri.data.dataset import DataConfig, Recipe, Simulation
 from bayesmri.errors import ConfigError
-from bayesmri.model import KINDS, CoilMode, Coils, RegularizerConfig
+from bayesmri.model import KINDS, NETWORKS, CoilMode, Coils, LearnedConfig
 from bayesmri.physics.mask import MaskSpec
 from bayesmri.physics.scaling import Scaling
 from bayesmri.regularizers.tdv import TDVConfig
@@ -69,7 +69,7 @@ class TrainConfig:
     data: DataConfig
     name: str = "model"
     seed: int = 1
-    model: RegularizerConfig = field(default_factory=TDVConfig, metadata={"kinds": KINDS})
+    model: LearnedConfig = field(default_factory=TDVConfig, metadata={"kinds": KINDS})
     coils: CoilSettings = field(default_factory=CoilSettings)
     scaling: Scaling = field(default_factory=Scaling)
     mask: MaskSpec = field(default_factory=MaskSpec)
@@ -80,6 +80,24 @@ class TrainConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     posterior: PosteriorConfig = field(default_factory=PosteriorConfig)
     train: RunConfig = field(default_factory=RunConfig)
+
+    def __post_init__(self) -> None:
+        if not self.unrolled and self.posterior.kind != "delta":
+            raise ConfigError(
+                f"posterior.kind = {self.posterior.kind} with a {self._kind}, whose weights are not drawn: "
+                'leave [posterior] out, or take model.kind = "tdv"'
+            )
+        if not self.unrolled and self.unroll != UnrollConfig():
+            raise ConfigError(f"[unroll] came with a {self._kind}, which has neither T nor S: leave it out")
+
+    @property
+    def unrolled(self) -> bool:
+        """Whether the model is a regularizer in the unrolled scheme; a network has no T, no S and no posterior."""
+        return type(self.model) not in NETWORKS
+
+    @property
+    def _kind(self) -> str:
+        return next(name for name, cls in KINDS.items() if isinstance(self.model, cls))
 
     def recipe(self) -> Recipe:
         """How slices become elements for this model."""

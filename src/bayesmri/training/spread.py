@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from bayesmri.errors import ConfigError
-from bayesmri.model import Model
+from bayesmri.model import Learned, Model
 from bayesmri.posterior.block_gaussian import BlockGaussian, check_L, initial_L
 from bayesmri.posterior.kl import divergence, entropy, log_det, penalty, trace
 from bayesmri.posterior.prox import prox_divergence
-from bayesmri.regularizers.base import ParametricRegularizer
 from bayesmri.training.block_adam import BlockAdam
 
 PREFIX = "L."  # of L's gradients and values beside those of θ
@@ -104,7 +103,7 @@ class Spread:
 
 def start_spread(
     config: PosteriorConfig,
-    reg: ParametricRegularizer,
+    reg: Learned,
     origin: Model | None,
     *,
     betas: tuple[float, float],

@@ -9,11 +9,10 @@ from torch import Tensor, nn
 
 from bayesmri.checkpoint import Checkpoint
 from bayesmri.errors import ModelError
-from bayesmri.model import Model, build_regularizer
+from bayesmri.model import Learned, Model, build
 from bayesmri.posterior.base import Posterior
 from bayesmri.posterior.block_gaussian import BlockGaussian
 from bayesmri.posterior.delta import Delta
-from bayesmri.regularizers.base import ParametricRegularizer
 from bayesmri.training.optimizer import Adam, clip_norm
 from bayesmri.training.schedule import moving_average_decay, rate, resets, unrolled_steps
 from bayesmri.training.settings import TrainConfig
@@ -24,10 +23,11 @@ from bayesmri.training.spread import PREFIX, Spread, spread_facts, start_spread
 class State:
     """The moving parts of a run. step counts finished updates, elapsed the seconds they took, over all sessions.
 
-    T: learned where it requires a gradient. spread: L and what moves it; None where θ is not drawn.
+    T: learned where it requires a gradient; 0 for a network, which has none.
+    spread: L and what moves it; None where θ is not drawn.
     """
 
-    reg: ParametricRegularizer
+    reg: Learned
     T: nn.Parameter
     adam: Adam
     average: dict[str, Tensor] | None
@@ -58,16 +58,16 @@ class State:
 
 def start(config: TrainConfig, origin: Model | None = None, *, device: torch.device | str = "cpu") -> State:
     """The state before the first update: drawn (on the CPU, whatever the device), or the weights and T of a model."""
-    reg = build_regularizer(config.model, torch.Generator().manual_seed(config.seed))
-    T0 = config.unroll.T0
+    reg = build(config.model, torch.Generator().manual_seed(config.seed))
+    T0 = config.unroll.T0 if config.unrolled else 0.0
     if origin is not None:
         _copy(origin.regularizer.weights(), reg)
         T0 = origin.T
     reg.to(device)
     betas, eps, averaged = config.optimizer.betas, config.optimizer.eps, config.optimizer.ema > 0
     spread = start_spread(config.posterior, reg, origin, betas=betas, eps=eps, averaged=averaged)
-    T = nn.Parameter(torch.tensor(float(T0), device=device), requires_grad=spread is None)
-    adam = Adam(reg.weights() | ({"T": T} if spread is None else {}), betas=betas, eps=eps)
+    T = nn.Parameter(torch.tensor(float(T0), device=device), requires_grad=spread is None and config.unrolled)
+    adam = Adam(reg.weights() | ({"T": T} if T.requires_grad else {}), betas=betas, eps=eps)
     average = {n: w.detach().clone() for n, w in reg.weights().items()} if averaged else None
     return State(reg, T, adam, average, spread)
 
@@ -118,14 +118,14 @@ def snapshot(
 
 def as_model(config: TrainConfig, state: State, card: Mapping[str, Any]) -> Model:
     """The model as it would reconstruct now, with a copy of the weights and of L."""
-    reg = build_regularizer(config.model, torch.Generator().manual_seed(0))
+    reg = build(config.model, torch.Generator().manual_seed(0))
     _copy(state.theta(), reg)
     posterior, facts = None, {}
     if state.spread is not None:
         L = {name: l.detach().cpu().clone() for name, l in state.spread.best().items()}
         posterior = BlockGaussian({name: w.detach() for name, w in reg.weights().items()}, L)
         facts = {"posterior": spread_facts(L, config.posterior)}
-    S = unrolled_steps(config.unroll, max(0, state.step - 1))
+    S = unrolled_steps(config.unroll, max(0, state.step - 1)) if config.unrolled else 1
     return Model(
         regularizer=reg,
         T=state.T.item(),
@@ -162,7 +162,7 @@ def update(config: TrainConfig, state: State, grads: dict[str, Tensor], *, progr
 
 
 @torch.no_grad()
-def _copy(theta: Mapping[str, Tensor], reg: ParametricRegularizer) -> None:
+def _copy(theta: Mapping[str, Tensor], reg: Learned) -> None:
     reg.bind(theta)  # names and shapes
     for name, weight in reg.weights().items():
         weight.copy_(theta[name])

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from bayesmri.baselines.network import BoundNetwork
 from bayesmri.complexes import rss
 from bayesmri.data.dataset import Validation
 from bayesmri.metrics import volume_metrics
+from bayesmri.model import solve
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.regularizers.base import Regularizer
-from bayesmri.solver import unroll
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,12 @@ class Scores:
 
 @torch.no_grad()
 def validate(
-    volumes: Sequence[Validation], reg: Regularizer, *, T: float, S: int, device: torch.device | str = "cpu"
+    volumes: Sequence[Validation],
+    reg: Regularizer | BoundNetwork,
+    *,
+    T: float,
+    S: int,
+    device: torch.device | str = "cpu",
 ) -> Scores | None:
     """None without volumes, which stay on the CPU; slices go to the device one by one."""
     if not volumes:
@@ -46,7 +52,7 @@ def validate(
     for v in volumes:
         X0 = rss(ifft2c(v.z))
         mask = v.mask.to(device)
-        X = torch.cat([rss(unroll(z[None].to(device), mask, reg, T=T, S=S)).cpu() for z in v.z])
+        X = torch.cat([rss(solve(z[None].to(device), mask, reg, T=T, S=S)).cpu() for z in v.z])
         if not X.isfinite().all():
             X = torch.zeros_like(X)  # a diverged model scores as an empty image
         a, b = volume_metrics(X, v.Y), volume_metrics(X0, v.Y)

@@ -7,8 +7,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from bayesmri.baselines.irim import IRIM, IRIMConfig
 from bayesmri.baselines.network import BoundNetwork, Network, build_network
+from bayesmri.baselines.sigmanet import SigmaNet, SigmaNetConfig
 from bayesmri.baselines.unet import UNet, UNetConfig
+from bayesmri.baselines.varnet import VarNet, VarNetConfig
 from bayesmri.errors import ConfigError, ModelError
 from bayesmri.physics.coils import compress_coils
 from bayesmri.physics.scaling import Scaling
@@ -19,9 +22,21 @@ from bayesmri.regularizers.foe import FoE, FoEConfig
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.solver import unroll
 
-LearnedConfig = TDVConfig | FoEConfig | UNetConfig
-KINDS: dict[str, type[LearnedConfig]] = {"tdv": TDVConfig, "foe": FoEConfig, "unet": UNetConfig}
-NETWORKS: dict[type[LearnedConfig], type[Network]] = {UNetConfig: UNet}
+LearnedConfig = TDVConfig | FoEConfig | UNetConfig | VarNetConfig | IRIMConfig | SigmaNetConfig
+KINDS: dict[str, type[LearnedConfig]] = {
+    "tdv": TDVConfig,
+    "foe": FoEConfig,
+    "unet": UNetConfig,
+    "varnet": VarNetConfig,
+    "irim": IRIMConfig,
+    "sigmanet": SigmaNetConfig,
+}
+NETWORKS: dict[type[LearnedConfig], type[Network]] = {
+    UNetConfig: UNet,
+    VarNetConfig: VarNet,
+    IRIMConfig: IRIM,
+    SigmaNetConfig: SigmaNet,
+}
 # what owns weights, and the same with one θ: R of the unrolled scheme, or a network that stands for the whole of it
 Learned = ParametricRegularizer | Network
 BoundLearned = Bound | BoundNetwork

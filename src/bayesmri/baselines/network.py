@@ -20,10 +20,7 @@ class NetworkConfig(Protocol):
 
 
 class Network(nn.Module, ABC):
-    """A network that owns its weights θ, behind the same door as a regularizer: weights, bind, project_.
-
-    Its sizes do not depend on Q: any number of coils goes in.
-    """
+    """A network that owns its weights θ, behind the same door as a regularizer: weights, bind, project_."""
 
     config: NetworkConfig
 

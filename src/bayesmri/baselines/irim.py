@@ -1,0 +1,163 @@
+"""i-RIM, the invertible recurrent inference machine (Putzky and Welling 2019; Putzky et al. 2019 for fastMRI)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bayesmri.baselines.network import Network, check_counts, draw_convolutions_
+from bayesmri.complexes import to_complex, to_real
+from bayesmri.errors import ConfigError, ShapeError
+from bayesmri.physics.fidelity import fidelity_grad
+from bayesmri.physics.fourier import ifft2c
+
+REFLECTIONS = 3  # Householder reflections that make up one orthogonal mixing of the channels
+CALM = 0.1  # factor of the last convolutions' start values: the machine starts near x = F⁻¹z
+
+
+@dataclass(frozen=True)
+class IRIMConfig:
+    """The network; the defaults are those published for a single coil, 275 M parameters.
+
+    Q: coils, whose real and imaginary parts are channels.
+    steps: each with its own layers. channels: of the whole state, estimate and memory; at least 4Q, and even.
+    hidden, strides: of the layers of one step; a layer looks at the image at 1/stride of its resolution.
+    """
+
+    Q: int = 1
+    steps: int = 8
+    channels: int = 64
+    hidden: tuple[int, ...] = (64, 64, 128, 128, 256, 1024, 1024, 256, 128, 128, 64, 64)
+    strides: tuple[int, ...] = (1, 1, 2, 2, 4, 8, 8, 4, 2, 2, 1, 1)
+
+    def __post_init__(self) -> None:
+        check_counts("i-RIM", self, "Q", "steps")
+        if len(self.hidden) != len(self.strides) or not self.hidden or min(self.hidden + self.strides) < 1:
+            raise ConfigError(
+                f"i-RIM with {len(self.hidden)} hidden widths and {len(self.strides)} strides: "
+                "want as many of each, all at least 1"
+            )
+        if self.channels < 4 * self.Q or self.channels % 2:
+            raise ConfigError(
+                f"i-RIM with {self.channels} channels for Q = {self.Q}: want an even number of at least {4 * self.Q}, "
+                "for the estimate, the gradient and a memory"
+            )
+
+
+class IRIM(Network):
+    """State (x, s), from x = F⁻¹z and s = 0. A step puts ∇D(x) = A*(Ax − z) into the memory, then passes its layers:
+
+        (x, s) ← h_t(x, s + ∇D(x)),   x_out = W (x, s)
+
+    ∇D(x) is added to the first 2Q channels of s, the layers h_t are invertible, and so is the step: from its result it
+    finds x, and with that the ∇D(x) to take away again. W starts by reading x.
+    """
+
+    config: IRIMConfig
+
+    def __init__(self, config: IRIMConfig) -> None:
+        super().__init__()
+        self.config = config
+        layers = tuple(zip(config.hidden, config.strides, strict=True))
+        self.steps = nn.ModuleList(
+            nn.ModuleList(InvertibleLayer(config.channels, m, d) for m, d in layers) for _ in range(config.steps)
+        )
+        self.read = nn.Conv2d(config.channels, 2 * config.Q, 1)
+
+    def forward(self, z: Tensor, mask: Tensor) -> Tensor:
+        v = self.start(z)
+        for t in range(self.config.steps):
+            v = self.step(v, t, z, mask)
+        return to_complex(self.read(v))
+
+    def start(self, z: Tensor) -> Tensor:
+        """(F⁻¹z, 0), real (B, channels, H, W)."""
+        if z.shape[-3] != self.config.Q:
+            raise ShapeError(f"data of {z.shape[-3]} coils came to an i-RIM of {self.config.Q}: compress the coils")
+        x = to_real(ifft2c(z))
+        return F.pad(x, (0, 0, 0, 0, 0, self.config.channels - x.shape[-3]))
+
+    def step(self, v: Tensor, t: int, z: Tensor, mask: Tensor) -> Tensor:
+        v = v + self._gradient(v, z, mask)
+        for layer in self._layers(t):
+            v = layer(v)
+        return v
+
+    def step_back(self, v: Tensor, t: int, z: Tensor, mask: Tensor) -> Tensor:
+        """The state before `step`."""
+        for layer in reversed(self._layers(t)):
+            v = layer.inverse(v)
+        return v - self._gradient(v, z, mask)
+
+    def _gradient(self, v: Tensor, z: Tensor, mask: Tensor) -> Tensor:
+        """∇D(x) in the channels of s that take it, 0 elsewhere, the channels of x above all."""
+        n = 2 * self.config.Q
+        g = to_real(fidelity_grad(to_complex(v[:, :n]), z, mask))
+        return F.pad(g, (0, 0, 0, 0, n, self.config.channels - 2 * n))
+
+    def _layers(self, t: int) -> "list[InvertibleLayer]":
+        return [layer for layer in self.steps[t].children() if isinstance(layer, InvertibleLayer)]
+
+    @torch.no_grad()
+    def draw_(self, rng: torch.Generator) -> None:
+        draw_convolutions_(self, rng)
+        for layer in self.modules():
+            if isinstance(layer, InvertibleLayer):
+                layer.mirrors.normal_(generator=rng)
+                for parameter in layer.grow.parameters():
+                    parameter.mul_(CALM)
+        self.read.weight.copy_(torch.eye(2 * self.config.Q, self.config.channels)[..., None, None])
+        assert self.read.bias is not None
+        self.read.bias.zero_()
+
+    def smallest(self) -> int:
+        """Layers pad what they look at."""
+        return 1
+
+
+class InvertibleLayer(nn.Module):
+    """v ← Uᵀ(a, b + G(a)) with (a, b) = U v, halves of the channels, and an orthogonal U.
+
+    U = Π_k (1 − 2 w_k w_kᵀ/‖w_k‖²). G: a d x d convolution of stride d, a 3 x 3 one, and a transposed one back, with
+    rectifiers between, and the product of one half of its result with the sigmoid of the other (a gated linear unit).
+    The inverse subtracts the same G(a), which needs no inverse itself.
+    """
+
+    def __init__(self, channels: int, hidden: int, stride: int) -> None:
+        super().__init__()
+        half = channels // 2
+        self.stride = stride
+        self.mirrors = nn.Parameter(torch.empty(REFLECTIONS, channels))
+        self.look = nn.Conv2d(half, hidden, stride, stride=stride)
+        self.think = nn.Conv2d(hidden, hidden, 3, padding=1)
+        self.grow = nn.ConvTranspose2d(hidden, 2 * half, stride, stride=stride)
+
+    def forward(self, v: Tensor) -> Tensor:
+        U = self._mixing()
+        a, b = _mix(U, v).chunk(2, dim=1)
+        return _mix(U.mT, torch.cat((a, b + self._change(a)), dim=1))
+
+    def inverse(self, v: Tensor) -> Tensor:
+        """The v that `forward` came from."""
+        U = self._mixing()
+        a, b = _mix(U, v).chunk(2, dim=1)
+        return _mix(U.mT, torch.cat((a, b - self._change(a)), dim=1))
+
+    def _mixing(self) -> Tensor:
+        U = torch.eye(self.mirrors.shape[-1], device=self.mirrors.device, dtype=self.mirrors.dtype)
+        for w in self.mirrors:
+            U = U - 2 * torch.outer(U @ w, w) / (w @ w)
+        return U
+
+    def _change(self, a: Tensor) -> Tensor:
+        """G(a), on an image padded to a multiple of the stride and cut again."""
+        H, W = a.shape[-2:]
+        a = F.pad(a, (0, -W % self.stride, 0, -H % self.stride))
+        a = self.grow(F.relu(self.think(F.relu(self.look(a)))))
+        return F.glu(a, dim=1)[..., :H, :W]
+
+
+def _mix(U: Tensor, v: Tensor) -> Tensor:
+    """U v at every pixel."""
+    return torch.einsum("ij,bjhw->bihw", U, v)

@@ -17,6 +17,7 @@ from bayesmri.cli.evaluate import evaluate
 from bayesmri.cli.inspect import inspect
 from bayesmri.cli.recon import recon
 from bayesmri.cli.simulate import simulate
+from bayesmri.cli.study import listed, study
 from bayesmri.cli.train import train
 from bayesmri.cli.undersample import undersample
 from bayesmri.errors import BayesMRIError
@@ -44,6 +45,7 @@ def build_app() -> App:
     app.command(
         evaluate, help_epilogue="Example: bayesmri evaluate --data val/ --methods tv,runs/small --acceleration 4"
     )
+    app.command(study, help_epilogue=listed())
     app.command(bench, help_epilogue="Example: bayesmri bench --json")
     app.command(demo, help_epilogue="Example: bayesmri demo -o out/demo")
     return app

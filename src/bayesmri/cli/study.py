@@ -1,0 +1,97 @@
+"""bayesmri study NAME --model MODEL --data DIR -o DIR."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from bayesmri.cli.options import Out, Whole
+from bayesmri.cli.output import print_json
+from bayesmri.cli.progress import progress
+from bayesmri.pipeline.study import Request
+from bayesmri.pipeline.study_registry import STUDIES, run_study
+
+
+def study(
+    name: str,
+    /,
+    *,
+    model: Annotated[tuple[str, ...], Parameter(name=["--model", "--models"], consume_multiple=True, negative=())],
+    output: Out,
+    data: Path | None = None,
+    acceleration: Annotated[tuple[float, ...], Parameter(consume_multiple=True, negative=(), show_default=False)] = (),
+    samples: Whole | None = None,
+    slices: Whole | None = None,
+    mask: Literal["random", "equispaced"] = "random",
+    center_fraction: float | None = None,
+    coils: Whole = 1,
+    snr: float | None = 30.0,
+    device: str = "cpu",
+    seed: Whole = 0,
+    json: bool = False,
+) -> None:
+    """Make one of the studies: numbers in DIR/NAME.json, with their origin, and a figure in DIR/NAME.png.
+
+    Parameters
+    ----------
+    name
+        Which study; they are listed below.
+    model
+        Trained model, or several for a study that compares them: run folders or models' .json files.
+    output
+        Folder to write to.
+    data
+        Folder (or file) of fully sampled k-space or magnitude images, of any known format. A model of one coil takes
+        coil arrays combined into one emulated coil.
+    acceleration
+        R, 4 unless given; the study of accelerations takes several, 8 6 4 2 1 unless given.
+    samples
+        Draws N from the posterior for every slice; 32 unless given.
+    slices
+        Use only so many slices in the middle of every volume, as if it held no others: a quick look.
+    mask
+        How lines are chosen.
+    center_fraction
+        Share of the lines in the calibration area; 0.32/R unless given.
+    coils
+        Simulated for magnitude images.
+    snr
+        Of simulated k-space, in dB.
+    device
+        cpu, cuda or cuda:N.
+    seed
+        Of masks, samples and simulations, together with each file's name.
+    json
+        Print the numbers as JSON instead of text.
+    """
+    request = Request(
+        models=model,
+        data=data,
+        accelerations=acceleration,
+        samples=samples,
+        slices=slices,
+        mask=mask,
+        center_fraction=center_fraction,
+        coils=coils,
+        snr_db=snr,
+        device=device,
+        seed=seed,
+    )
+    record, outcome = run_study(name, request, output, progress=partial(progress, title=name, unit="volumes"))
+    if json:
+        print_json(record)
+        return
+    print(outcome.text)
+    for line in record.get("skipped", []):
+        print(f"skipped {line}", file=sys.stderr)
+    print(f"wrote {output / name}.json, {output / name}.png")
+
+
+def listed() -> str:
+    """The studies with what they show, for the end of the help."""
+    width = max(map(len, STUDIES))
+    lines = (f"  {name:<{width}}  {kind.about}" for name, kind in STUDIES.items())
+    example = "bayesmri study calibration --model runs/bayes --data val/ -o studies"
+    return "\n".join(["Studies:", *lines, "", f"Example: {example}"])

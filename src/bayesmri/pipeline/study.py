@@ -1,0 +1,103 @@
+"""What a study is: a request, an outcome of numbers, figure and text, and which options it takes; no torch here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bayesmri.errors import ConfigError
+from bayesmri.pipeline.files import Progress
+from bayesmri.pipeline.options import check_seed
+
+SAMPLES = 32
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a study is made of; None and () stand for the study's own choice.
+
+    models: run folders or models' files. data: a folder or file of fully sampled volumes.
+    slices: only so many middle slices of every volume. samples: N of every slice.
+    coils, snr_db: simulated for magnitude images.
+    """
+
+    models: tuple[str, ...]
+    data: Path | None = None
+    accelerations: tuple[float, ...] = ()
+    samples: int | None = None
+    slices: int | None = None
+    mask: str = "random"
+    center_fraction: float | None = None
+    coils: int = 1
+    snr_db: float | None = 30.0
+    device: str = "cpu"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        if self.slices is not None and self.slices < 1:
+            raise ConfigError(f"{self.slices} slices of every volume: want at least 1, or leave it out for all")
+        if self.samples is not None and self.samples < 2:
+            raise ConfigError(f"{self.samples} samples: want at least 2, such as {SAMPLES}; fewer do not spread")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """numbers: JSON values. draw: writes the figure to a path. text: what a person reads on the terminal.
+
+    inputs: the files it was made of.
+    """
+
+    numbers: dict[str, Any]
+    draw: Callable[[Path], None]
+    text: str
+    inputs: tuple[Path, ...]
+
+
+Run = Callable[[Request, Progress | None], Outcome]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One study.
+
+    about: one sentence for the help. load: imports its code, torch included, only when it is asked for.
+    accelerations: its own choice of R. several_accelerations, several_models: whether more than one makes sense to it.
+    """
+
+    about: str
+    load: Callable[[], Run]
+    accelerations: tuple[float, ...] = (4.0,)
+    several_accelerations: bool = False
+    several_models: bool = False
+    needs_data: bool = True
+
+
+def settled(name: str, kind: Kind, request: Request) -> Request:
+    """The request with the study's own choices filled in; what it would ignore is refused."""
+    if not request.models or (len(request.models) > 1 and not kind.several_models):
+        want = "at least one" if kind.several_models else "one"
+        raise ConfigError(f"{len(request.models)} models came to the study {name}: want {want}, as --model runs/small")
+    if not kind.needs_data:
+        return _of_the_model_alone(name, request)
+    if request.data is None:
+        raise ConfigError(f"the study {name} came without data: give --data, a folder of fully sampled volumes")
+    if len(request.accelerations) > 1 and not kind.several_accelerations:
+        raise ConfigError(
+            f"{len(request.accelerations)} accelerations came to the study {name}: want one, as --acceleration 4"
+        )
+    samples = SAMPLES if request.samples is None else request.samples
+    return replace(request, accelerations=request.accelerations or kind.accelerations, samples=samples)
+
+
+def _of_the_model_alone(name: str, request: Request) -> Request:
+    given = {
+        "--data": request.data,
+        "--acceleration": request.accelerations or None,
+        "--samples": request.samples,
+        "--slices": request.slices,
+    }
+    unused = [option for option, value in given.items() if value is not None]
+    if unused:
+        raise ConfigError(f"{', '.join(unused)} came to the study {name}, which looks at the model alone: leave it out")
+    return request

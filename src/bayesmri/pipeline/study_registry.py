@@ -1,0 +1,84 @@
+"""Studies by name: each leaves NAME.json and NAME.png in a folder, both or neither."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bayesmri.atomic import atomic_path, check_target
+from bayesmri.errors import ConfigError
+from bayesmri.pipeline.evaluate import data_files
+from bayesmri.pipeline.files import Progress
+from bayesmri.pipeline.study import Kind, Outcome, Request, Run, settled
+
+
+def _calibration() -> Run:
+    from bayesmri.pipeline.study_calibration import calibration
+
+    return calibration
+
+
+def _entropy() -> Run:
+    from bayesmri.pipeline.study_entropy import entropy_study
+
+    return entropy_study
+
+
+def _acceleration() -> Run:
+    from bayesmri.pipeline.study_acceleration import acceleration_study
+
+    return acceleration_study
+
+
+STUDIES: dict[str, Kind] = {
+    "calibration": Kind(
+        "does the standard deviation tell where the error is, and its size?",
+        _calibration,
+    ),
+    "entropy": Kind(
+        "PSNR against the entropy of several models, by samples averaged",
+        _entropy,
+        several_models=True,
+    ),
+    "acceleration": Kind(
+        "the standard deviation as R falls to 1, in image and k-space",
+        _acceleration,
+        accelerations=(8.0, 6.0, 4.0, 2.0, 1.0),
+        several_accelerations=True,
+    ),
+}
+
+
+def run_study(
+    name: str, request: Request, folder: Path, *, progress: Progress | None = None
+) -> tuple[dict[str, Any], Outcome]:
+    """Run it and write folder/NAME.json and folder/NAME.png; returns the record written and the outcome."""
+    if name not in STUDIES:
+        raise ConfigError(f"no study is called {name!r}: want one of {', '.join(STUDIES)}")
+    request = settled(name, STUDIES[name], request)
+    target, picture = folder / f"{name}.json", folder / f"{name}.png"
+    sources = [Path(model) for model in request.models] + (data_files(request.data) if request.data else [])
+    for path in (target, picture):
+        check_target(path, *sources)
+    outcome = STUDIES[name].load()(request, progress)
+    record = {"study": name, **outcome.numbers, "provenance": _provenance(name, request, outcome)}
+    text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+    with atomic_path(target) as json_file, atomic_path(picture) as png_file:
+        outcome.draw(png_file)
+        json_file.write_text(text, encoding="utf-8")
+    return record, outcome
+
+
+def _provenance(name: str, request: Request, outcome: Outcome) -> dict[str, Any]:
+    import torch
+
+    from bayesmri.provenance import provenance
+
+    names = [Path(model).name for model in request.models]
+    return provenance(
+        command=f"study {name}",
+        config={**asdict(request), "models": names},
+        seed=request.seed,
+        inputs=outcome.inputs,
+        threads=torch.get_num_threads(),
+    )

@@ -15,7 +15,16 @@ from bayesmri.complexes import rss
 from bayesmri.data.augment import Augment, cut, turn_and_flip, window
 from bayesmri.data.cache import ArrayCache
 from bayesmri.data.catalog import SourceConfig, find
-from bayesmri.data.dataset import Batch, DataConfig, Dataset, Recipe, generator, make_element, make_validation
+from bayesmri.data.dataset import (
+    Batch,
+    DataConfig,
+    Dataset,
+    Recipe,
+    Simulation,
+    generator,
+    make_element,
+    make_validation,
+)
 from bayesmri.errors import ConfigError, DataError
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import MaskSpec
@@ -127,6 +136,17 @@ def test_scale_never_looks_at_the_truth() -> None:
     assert torch.equal(a.mask, mask)
     torch.testing.assert_close(a.z, b.z)
     assert not torch.allclose(a.Y, b.Y)
+
+
+def test_all_slices_of_a_validation_volume_are_seen_by_one_array(tmp_path: Path) -> None:
+    """Arrays of 2 to 9 coils are drawn; one compression to virtual coils then fits every slice of the volume."""
+    for n in range(6):
+        write_images(tmp_path / f"head_{n}.h5", shape=(24, 20))
+    config = DataConfig(sources=(SourceConfig(path=str(tmp_path)),), val_fraction=0.7, val_slices=40)
+    recipe = Recipe(Q=4, virtual=True, simulation=Simulation(coils=(2, 9)))
+    volumes = list(Dataset(config, recipe, seed=1).validation())
+    assert len(volumes) > 2
+    assert all(v.z.shape == (3, 4, 24, 20) for v in volumes)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.25, 0.5])

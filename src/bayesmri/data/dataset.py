@@ -142,8 +142,14 @@ class Dataset:
         """The validation volumes, whole slices, with the same masks, coils and noise every time."""
         for volume, numbers in _spread(self.catalog.val, self.config.val_slices):
             rng = generator(self.seed, "val", volume.name)
-            slices = [self._slice(volume, n, Augment(), None, rng) for n in numbers]
-            yield make_validation(volume.name, slices, self.recipe, rng=rng)
+            yield make_validation(volume.name, self._slices(volume, numbers, rng), self.recipe, rng=rng)
+
+    def _slices(self, volume: Volume, numbers: Sequence[int], rng: torch.Generator) -> Sequence[Tensor]:
+        """Whole slices of one volume, seen by one scanner."""
+        if volume.coils:
+            return [self._reader.coil_images(volume, n) for n in numbers]
+        X = torch.stack([self._reader.magnitude(volume, n) for n in numbers])
+        return list(ifft2c(acquire(X, self._scanner(rng), rng=rng)))
 
     def _slice(self, volume: Volume, number: int, augment: Augment, cols: int | None, rng: torch.Generator) -> Tensor:
         """Fully sampled coil images y, complex (Q', H, W): measured, or simulated from magnitude."""
@@ -152,12 +158,11 @@ class Dataset:
             return cut(y, -1, *window(y.shape[-1], cols, rng))
         X = vary(turn_and_flip(self._reader.magnitude(volume, number), augment, rng), augment, rng)
         X = cut(X, -1, *window(X.shape[-1], cols, rng))
-        scanner = Scanner(
-            coils=_n_coils(self.recipe, rng),
-            snr_db=uniform(self.recipe.simulation.snr_db, rng),
-            phase=self.recipe.simulation.phase,
-        )
-        return ifft2c(acquire(X[None], scanner, rng=rng))[0]
+        return ifft2c(acquire(X[None], self._scanner(rng), rng=rng))[0]
+
+    def _scanner(self, rng: torch.Generator) -> Scanner:
+        simulation = self.recipe.simulation
+        return Scanner(_n_coils(self.recipe, rng), uniform(simulation.snr_db, rng), simulation.phase)
 
 
 def make_element(y: Tensor, recipe: Recipe, *, patch_rows: int | None, rng: torch.Generator) -> Batch:

@@ -11,12 +11,15 @@ from bayesmri.cli.options import Out, Whole
 from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
 from bayesmri.pipeline.evaluate import Study, evaluate_to, means
+from bayesmri.pipeline.tracks import Track
 
 
 def evaluate(
     *,
     data: Path,
     methods: str = "zero-filled,tv",
+    track: Annotated[tuple[Track, ...], Parameter(consume_multiple=True, negative="")] = (),
+    samples: Whole = 0,
     acceleration: Annotated[tuple[float, ...], Parameter(consume_multiple=True)] = (4.0,),
     output: Out = Path("results.json"),
     mask: Literal["random", "equispaced"] = "random",
@@ -35,17 +38,24 @@ def evaluate(
     data
         Folder (or file) of fully sampled k-space or magnitude images, of any known format.
     methods
-        Separated by commas: zero-filled, tv, and trained models (a run folder or a model's .json file).
+        Separated by commas: zero-filled, tv; auto or a family of shipped models, such as tdv, whose model for the coils
+        and the acceleration of each volume is taken; models by name, run folder or .json file; all: every method and
+        every family.
+    track
+        single, every volume as one coil; multi, every volume as an array of coils (simulated unless it was measured);
+        or both, for the paper's table. Without it volumes are taken as they are.
+    samples
+        Judge models with a posterior by the mean of that many samples, too.
     acceleration
         One R or several.
     output
-        JSON file to write; a Markdown and a LaTeX table of the means are written beside it.
+        JSON file to write; a Markdown page and a LaTeX table of the means are written beside it.
     mask
         How lines are chosen.
     center_fraction
         Share of the lines in the calibration area; 0.32/R unless given.
     coils
-        Simulated for magnitude images.
+        Simulated for magnitude images; with --track multi for all volumes that are no array, 8 unless given.
     snr
         Of simulated k-space, in dB.
     single_coil
@@ -69,6 +79,8 @@ def evaluate(
         single_coil=single_coil,
         device=device,
         seed=seed,
+        tracks=track,
+        samples=samples,
     )
     result = evaluate_to(study, output, progress=partial(progress, title="evaluate", unit="reconstructions"))
     if json:

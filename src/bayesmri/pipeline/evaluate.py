@@ -2,8 +2,7 @@
 
 import hashlib
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,21 +11,27 @@ from typing import TYPE_CHECKING, Any
 from bayesmri.atomic import atomic_path, check_target
 from bayesmri.data.formats import read, volume_paths
 from bayesmri.data.kspace import Images, KSpace
-from bayesmri.errors import BayesMRIError, ConfigError, DataError
+from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError
 from bayesmri.pipeline.files import Progress
-from bayesmri.pipeline.options import BASELINES, Options
+from bayesmri.pipeline.options import BASELINES
 from bayesmri.pipeline.sampling import Sampling, single_coil, undersample
+from bayesmri.pipeline.tracks import Track, with_array
 
 if TYPE_CHECKING:
-    from bayesmri.pipeline.methods import Method
+    from bayesmri.pipeline.entrants import Entrant
+
+COILS = 8  # of simulated arrays in the multi-coil track, unless the study says otherwise
 
 
 @dataclass(frozen=True)
 class Study:
     """What is compared.
 
-    methods: zero-filled, tv, or models (a run folder or a model's file).
+    methods: zero-filled, tv, …; auto, families of shipped models, models (name, run folder or file); all of them.
+    samples: N; models with a posterior are judged by the mean of N samples, too.
     coils: simulated for magnitude images. single_coil: measured arrays are combined into one emulated coil.
+    array: measured k-space of one coil is given a simulated array of that many coils.
+    tracks: instead of the last three, every volume as one coil (single), as an array (multi), or both in turn.
     """
 
     data: Path
@@ -39,30 +44,74 @@ class Study:
     single_coil: bool = False
     device: str = "cpu"
     seed: int = 0
+    array: bool = False
+    tracks: tuple[Track, ...] = ()
+    samples: int = 0
+
+    def track(self, track: Track | None) -> "Study":
+        """The study of one track alone."""
+        if track is None:
+            return self
+        coils = 1 if track == "single" else self.coils if self.coils > 1 else COILS
+        return replace(self, tracks=(), coils=coils, single_coil=track == "single", array=track == "multi")
 
 
 def evaluate(study: Study, *, progress: Progress | None = None) -> dict[str, Any]:
-    """{"rows": [{method, acceleration, file, coils, psnr, nmse, ssim, seconds, parameters}, …], "skipped": […]}."""
+    """{"rows": [{method, track, acceleration, file, coils, psnr, …, seconds, parameters}, …], "skipped": […]}."""
     files = data_files(study.data)
     if not study.methods:
         raise ConfigError("no method was given: want zero-filled, tv or models, such as --methods zero-filled,tv")
 
-    methods = _methods(study)
+    from bayesmri.pipeline.entrants import entrants
+
+    given, skipped = entrants(study.methods, samples=study.samples, device=study.device)
     rows: list[dict[str, Any]] = []
-    skipped: list[str] = []
-    total = len(files) * len(study.accelerations) * len(methods)
+    total = max(1, len(study.tracks)) * len(files) * len(study.accelerations) * len(given)
     with progress(total) if progress else nullcontext(lambda: None) as advance:
-        for path in files:
-            try:
-                full = fully_sampled(path, study)
-            except BayesMRIError as error:
-                skipped.append(f"{path.name}: {error}")
-                continue
-            for R in study.accelerations:
-                rows += [_row(path, sampled, R, m, advance) for m, sampled in _pairs(full, path, R, methods, study)]
-    if not rows:
-        raise DataError(f"no fully sampled volume in {study.data}: {'; '.join(skipped[:3])}")
-    return {"rows": rows, "skipped": skipped, "study": {**asdict(study), "data": study.data.name}}
+        for track in study.tracks or (None,):
+            for path in files:
+                try:
+                    full = fully_sampled(path, study.track(track))
+                except BayesMRIError as error:
+                    skipped.append(f"{path.name}: {error}")
+                    continue
+                for R in study.accelerations:
+                    # coils, noise and mask are drawn once, before any method is asked
+                    sampled = undersample(full, sampling_of(path, R, study))
+                    for entrant in given:
+                        rows += _row(entrant, sampled, study, skipped, path=path, track=track, R=R)
+                        advance()
+    _check_rows(rows, given, skipped, study)
+    skipped = list(dict.fromkeys(skipped))
+    return {
+        "rows": rows,
+        "skipped": skipped,
+        "study": {**asdict(study), "data": study.data.name},
+        "command": command(study),
+    }
+
+
+def command(study: Study) -> str:
+    """What to type to repeat the study, in the folder that holds the data."""
+    default = Study(study.data)
+    words = [f"bayesmri evaluate --data {study.data.name} --methods {','.join(study.methods)}"]
+    words.append("--acceleration " + " ".join(f"{R:g}" for R in study.accelerations))
+    if study.tracks:
+        words.append("--track " + " ".join(study.tracks))
+    if study.single_coil:
+        words.append("--single-coil")
+    for option, name in (
+        ("samples", "samples"),
+        ("coils", "coils"),
+        ("snr", "snr_db"),
+        ("mask", "mask"),
+        ("center-fraction", "center_fraction"),
+        ("device", "device"),
+        ("seed", "seed"),
+    ):
+        if getattr(study, name) != getattr(default, name):
+            words.append(f"--{option} {getattr(study, name)}")
+    return " ".join(words)
 
 
 def data_files(data: Path) -> list[Path]:
@@ -76,20 +125,22 @@ def data_files(data: Path) -> list[Path]:
 
 
 def means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The mean over volumes for each method and acceleration, in the order of the rows."""
-    groups: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    """The mean over volumes for each track, method and acceleration, in the order of the rows."""
+    groups: dict[tuple[str | None, str, float], list[dict[str, Any]]] = {}
     for row in rows:
-        groups.setdefault((row["method"], row["acceleration"]), []).append(row)
+        groups.setdefault((row.get("track"), row["method"], row["acceleration"]), []).append(row)
     averaged = ("psnr", "nmse", "ssim", "seconds")
     return [
         {
             "method": method,
+            "track": track,
             "acceleration": R,
+            "samples": group[0].get("samples", 0),
             "volumes": len(group),
             "parameters": group[0]["parameters"],
             **{key: math.fsum(row[key] for row in group) / len(group) for key in averaged},
         }
-        for (method, R), group in groups.items()
+        for (track, method, R), group in groups.items()
     ]
 
 
@@ -98,7 +149,8 @@ def evaluate_to(study: Study, out: Path, *, progress: Progress | None = None) ->
     import json
 
     from bayesmri.provenance import provenance
-    from bayesmri.report.tables import latex, markdown
+    from bayesmri.report.results import page
+    from bayesmri.report.tables import latex
 
     for ending in (".json", ".md", ".tex"):
         check_target(out.with_suffix(ending))
@@ -112,7 +164,7 @@ def evaluate_to(study: Study, out: Path, *, progress: Progress | None = None) ->
     )
     table = means(result["rows"])
     rows = json.dumps(result, indent=1, allow_nan=False) + "\n"
-    texts = {".json": rows, ".md": markdown(table), ".tex": latex(table)}
+    texts = {".json": rows, ".md": page(result, table), ".tex": latex(table)}
     for ending, text in texts.items():
         with atomic_path(out.with_suffix(ending)) as temporary:
             temporary.write_text(text, encoding="utf-8")
@@ -129,21 +181,6 @@ def sampling_of(path: Path, R: float, study: Study) -> Sampling:
     return Sampling(R, study.center_fraction, study.mask, None, derived_seed(study.seed, path.name, f"{R:g}"))
 
 
-def _methods(study: Study) -> list["Method"]:
-    """In their order, each once; where two would share a name, each is called as it was given."""
-    given = {text: _method(text, study) for text in study.methods}
-    count = Counter(method.name for method in given.values())
-    return [method if count[method.name] == 1 else replace(method, name=text) for text, method in given.items()]
-
-
-def _method(name: str, study: Study) -> "Method":
-    from bayesmri.pipeline.methods import make_method
-
-    if name in BASELINES:
-        return make_method(replace(Options(device=study.device), method=name))  # type: ignore[arg-type]
-    return make_method(Options(model=name, device=study.device))
-
-
 def fully_sampled(path: Path, study: Study) -> KSpace:
     """Measured k-space as it is, or simulated from magnitude images; the coils follow the study and the file's name."""
     value = read(path)
@@ -151,6 +188,8 @@ def fully_sampled(path: Path, study: Study) -> KSpace:
         return _simulated(value, path, study)
     if not value.fully_sampled:
         raise DataError(f"it is undersampled (R={value.acceleration:.3g}): there is no truth to compare with")
+    if study.array:
+        value = with_array(value, coils=study.coils, seed=derived_seed(study.seed, path.name, "scanner"))
     return single_coil(value) if study.single_coil else value
 
 
@@ -166,26 +205,45 @@ def _simulated(images: Images, path: Path, study: Study) -> KSpace:
     return KSpace(z=u, mask=np.ones(u.shape[-1], dtype=bool), header=images.header)
 
 
-def _pairs(
-    full: KSpace, path: Path, R: float, methods: Sequence["Method"], study: Study
-) -> Iterator[tuple["Method", KSpace]]:
-    """Each method with the same undersampled data."""
-    sampled = undersample(full, sampling_of(path, R, study))
-    return ((method, sampled) for method in methods)
+def _row(
+    entrant: "Entrant",
+    sampled: KSpace,
+    study: Study,
+    skipped: list[str],
+    *,
+    path: Path,
+    track: Track | None,
+    R: float,
+) -> list[dict[str, Any]]:
+    """One row; none, and a reason in `skipped`, where the entrant has no model for such data."""
+    try:
+        result, facts = entrant.run(sampled, seed=study.seed, device=study.device)
+    except ModelError as error:
+        skipped.append(f"{entrant.name}{'' if track is None else f', {track}-coil'}: {error}")
+        return []
+    return [
+        {
+            "method": entrant.name,
+            "track": track,
+            "acceleration": R,
+            "file": path.name,
+            "coils": sampled.z.shape[1],
+            "slices": len(sampled.z),
+            **vars(result.metrics()),
+            "seconds": result.seconds,
+            **facts,
+        }
+    ]
 
 
-def _row(path: Path, sampled: KSpace, R: float, method: "Method", advance: Callable[[], None]) -> dict[str, Any]:
-    from bayesmri.pipeline.reconstruct import reconstruct
-
-    result = reconstruct(sampled, method)
-    advance()
-    return {
-        "method": method.name,
-        "acceleration": R,
-        "file": path.name,
-        "coils": sampled.z.shape[1],
-        "slices": len(sampled.z),
-        **vars(result.metrics()),
-        "seconds": result.seconds,
-        "parameters": method.parameters,
-    }
+def _check_rows(
+    rows: Sequence[dict[str, Any]], given: Sequence["Entrant"], skipped: Sequence[str], study: Study
+) -> None:
+    """There is something to judge, and nobody who was asked for is missing everywhere."""
+    judged = {row["method"] for row in rows}
+    for entrant in given:
+        refused = [line for line in skipped if line.startswith((f"{entrant.name}: ", f"{entrant.name}, "))]
+        if entrant.name not in judged and refused:
+            raise ModelError(refused[0])
+    if not rows:
+        raise DataError(f"no fully sampled volume in {study.data}: {'; '.join(skipped[:3])}")

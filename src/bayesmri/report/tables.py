@@ -1,4 +1,4 @@
-"""The paper's table: methods as rows, PSNR, NMSE and SSIM at each acceleration as columns."""
+"""The paper's table: acquisitions and methods as rows, PSNR, NMSE and SSIM at each acceleration as columns."""
 
 import re
 from collections.abc import Sequence
@@ -15,43 +15,48 @@ COLUMNS = (
 
 def markdown(means: Sequence[Row]) -> str:
     """A Markdown table of the means over volumes."""
-    lines = [" | ".join(["method", "parameters", *_heads(means)]), " | ".join(["---"] * (2 + len(_heads(means))))]
-    lines += [" | ".join(cell.replace("|", "\\|") for cell in cells) for cells in _cells(means)]
+    heads, *rows = _table(means)
+    lines = [" | ".join(heads), " | ".join(["---"] * len(heads))]
+    lines += [" | ".join(cell.replace("|", "\\|") for cell in cells) for cells in rows]
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
 def latex(means: Sequence[Row]) -> str:
     """The same as a LaTeX tabular."""
-    rows = [["method", "parameters", *_heads(means)], *_cells(means)]
+    rows = _table(means)
     lines = [" & ".join(re.sub(r"[&%$#_{}]", r"\\\g<0>", cell) for cell in row) for row in rows]
     body = " \\\\\n".join(lines)
-    return f"\\begin{{tabular}}{{l{'r' * (1 + len(_heads(means)))}}}\n{body} \\\\\n\\end{{tabular}}\n"
+    words = 1 + _has_tracks(means)
+    columns = "l" * words + "r" * (len(rows[0]) - words)
+    return f"\\begin{{tabular}}{{{columns}}}\n{body} \\\\\n\\end{{tabular}}\n"
 
 
 def text(means: Sequence[Row]) -> str:
     """The same in aligned columns for a terminal."""
-    rows = [["method", "parameters", *_heads(means)], *_cells(means)]
+    rows, words = _table(means), 1 + _has_tracks(means)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    rows = [[row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))] for row in rows]
-    return "\n".join("  ".join(row) for row in rows)
+    pads = [str.ljust] * words + [str.rjust] * (len(widths) - words)
+    return "\n".join("  ".join(p(c, w) for p, c, w in zip(pads, row, widths, strict=True)) for row in rows)
 
 
-def _heads(means: Sequence[Row]) -> list[str]:
-    return [f"{name} R={R:g}" for R in _accelerations(means) for _, name, _ in COLUMNS]
-
-
-def _cells(means: Sequence[Row]) -> list[list[str]]:
-    table = {(row["method"], row["acceleration"]): row for row in means}
-    methods = list(dict.fromkeys(row["method"] for row in means))
-    rows = []
-    for method in methods:
-        known = next(row for row in means if row["method"] == method)
-        cells = [method, f"{known['parameters']:,}"]
-        for R in _accelerations(means):
-            row = table.get((method, R))
-            cells += [form.format(row[key]) if row else "" for key, _, form in COLUMNS]
+def _table(means: Sequence[Row]) -> list[list[str]]:
+    """The heads, then one row for each acquisition and method; the acquisition only where there are tracks."""
+    tracks = _has_tracks(means)
+    heads = [f"{name} R={R:g}" for R in _accelerations(means) for _, name, _ in COLUMNS]
+    rows = [[*(["acquisition"] if tracks else []), "method", "parameters", *heads]]
+    table = {(row.get("track"), row["method"], row["acceleration"]): row for row in means}
+    for track, method in dict.fromkeys((row.get("track"), row["method"]) for row in means):
+        found = [table.get((track, method, R)) for R in _accelerations(means)]
+        n_parameters = next(row["parameters"] for row in found if row)
+        cells = [f"{track}-coil" if track else ""] if tracks else []
+        cells += [method, f"{n_parameters:,}"]
+        cells += [form.format(row[key]) if row else "" for row in found for key, _, form in COLUMNS]
         rows.append(cells)
     return rows
+
+
+def _has_tracks(means: Sequence[Row]) -> bool:
+    return any(row.get("track") for row in means)
 
 
 def _accelerations(means: Sequence[Row]) -> list[float]:

@@ -1,32 +1,47 @@
 """Shipped models: found by name alone, chosen by coils and acceleration, listed, made to be given away."""
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import bayesmri
 from bayesmri import zoo
+from bayesmri.baselines.unet import UNetConfig
 from bayesmri.checkpoint import load_model, locate, save_model
 from bayesmri.cli import main
-from bayesmri.errors import ModelError
-from bayesmri.model import Coils, Model
+from bayesmri.data.formats import read_kspace
+from bayesmri.errors import ConfigError, DataError, ModelError
+from bayesmri.model import Coils, Model, build
 from bayesmri.physics.scaling import Scaling
 from bayesmri.pipeline.files import PhantomRequest, simulate_file
+from bayesmri.pipeline.publish import Publication, publish
+from bayesmri.pipeline.sampling import single_coil
+from bayesmri.pipeline.train import train
 from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
 from bayesmri.regularizers.tdv import TDV, TDVConfig
+from training_runs import tiny, write_raw
 
 
-def tiny_model(*, Q: int = 1, R: float = 4.0, family: str = "tdv", stochastic: bool = True, seed: int = 0) -> Model:
+def tiny_model(*, Q: int = 1, R: float = 4.0, stochastic: bool = True, seed: int = 0) -> Model:
     config = TDVConfig(Q=Q, features=4, macroblocks=1, scales=2, init="positive")
     reg = TDV(config, torch.Generator().manual_seed(seed))
     weights = {name: w.detach() for name, w in reg.weights().items()}
     posterior = BlockGaussian(weights, initial_L(weights, reg.kernels(), 0.03)) if stochastic else None
     coils = Coils("raw" if Q == 1 else "virtual", Q)
-    return Model(reg, 2.0, 2, coils, Scaling(gain=20.0), R, card={"family": family}, posterior=posterior)
+    return Model(reg, 2.0, 2, coils, Scaling(gain=20.0), R, posterior=posterior)
+
+
+def tiny_unet() -> Model:
+    net = build(UNetConfig(features=2, pools=1), torch.Generator().manual_seed(0))
+    return Model(net, 0.0, 1, Coils("raw", 1), Scaling(), 4.0)
 
 
 @pytest.fixture
@@ -89,7 +104,7 @@ def test_half_a_model_is_not_shipped_and_a_damaged_one_is_named(four: Path) -> N
     (four / "tdv-single-r4.safetensors").unlink()
     assert [model.name for model in zoo.shipped()] == ["tdv-multi-r4", "tdv-multi-r8", "tdv-single-r8"]
     (four / "tdv-single-r8.json").write_text("{")
-    with pytest.raises(ModelError, match="tdv-single-r8 is damaged"):
+    with pytest.raises(ModelError, match=r"tdv-single-r8\.json is damaged"):
         zoo.shipped()
 
 
@@ -109,7 +124,7 @@ def test_the_nearest_acceleration_in_the_logarithm_is_chosen(four: Path, coils: 
 
 
 def test_a_choice_keeps_to_the_family_the_coils_and_the_posterior(weights: Path) -> None:
-    save_model(weights / "unet-single-r4.json", tiny_model(family="unet", stochastic=False))
+    save_model(weights / "unet-single-r4.json", tiny_unet())
     with pytest.raises(ModelError, match="family tdv takes 1 coil: shipped are unet-single-r4"):
         zoo.choose(coils=1, acceleration=4)
     assert zoo.choose(coils=1, acceleration=4, family="unet").name == "unet-single-r4"
@@ -150,7 +165,7 @@ def test_auto_follows_the_data_and_is_recorded(
 
 
 def test_auto_in_python_is_the_named_model(four: Path, scan: Path) -> None:
-    sampled = bayesmri.undersample(bayesmri.read(scan), acceleration=8)
+    sampled = bayesmri.undersample(read_kspace(scan), acceleration=8)
     result = bayesmri.reconstruct(sampled, "auto", samples=2)
     named = bayesmri.reconstruct(sampled, bayesmri.load_model("tdv-multi-r8"), samples=2)
     assert result.method == "tdv-multi-r8"
@@ -169,3 +184,119 @@ def test_auto_without_a_fitting_model_is_one_line(
     save_model(weights / "tdv-single-r4.json", tiny_model())
     assert main(argv) == 2
     assert "takes 3 coils: shipped are tdv-single-r4" in capsys.readouterr().err
+
+
+def test_the_list_needs_no_models_and_no_torch(four: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:5]] == ["name", *(model.name for model in zoo.shipped())]
+    assert main(["models", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["tdv-multi-r8"]["coils"] == "virtual 2"
+    assert rows["tdv-multi-r8"]["R"] == 8
+    assert rows["tdv-single-r4"]["weights"] == "posterior"
+    code = "import sys; from bayesmri.cli import main; main(['models']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    for path in four.iterdir():
+        path.unlink()
+    assert main(["models"]) == 0
+    assert "No models came with this installation" in capsys.readouterr().out
+    assert main(["models", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert main(["models", "--markdown"]) == 2
+    assert main(["models", "nothing"]) == 2
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A stochastic run of two updates that went on from a deterministic one, on files that state their licence."""
+    data = tmp_path / "data" / "raw"
+    data.mkdir(parents=True)
+    for n, licence in enumerate(("CC0-1.0", "MIT")):
+        write_raw(data / f"{n}.h5", patient=f"p{n}")
+        with h5py.File(data / f"{n}.h5", "a") as file:
+            file.attrs.update({"licence": licence, "source": f"place {n}", "acquisition": f"knee {n}"})
+    sources = [{"path": str(data), "split": "train"}, {"phantom": "head", "count": 2, "size": [24, 24]}]
+    section = {"sources": sources, "val_fraction": 0.4}
+    short = {"iterations": 2, "val_every": 2}
+    train(tiny(data=section, train=short), tmp_path / "first", say=lambda *_: None)
+    spread = {"kind": "gaussian", "beta": 1e-6}
+    config = tiny(data=section, train={**short, "init_from": str(tmp_path / "first")}, posterior=spread)
+    train(config, tmp_path / "second", say=lambda *_: None)
+    return tmp_path / "second"
+
+
+def test_a_published_model_is_the_run_without_its_state_and_with_a_card(
+    run: Path, weights: Path, scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "results.json"
+    argv = ["evaluate", "--data", str(scan), "--methods", f"zero-filled,{run}", "--track", "single", "--samples", "2"]
+    assert main([*argv, "-o", str(results)]) == 0
+    argv = ["publish", str(run), "tdv-single-r4", "--out", str(weights), "--results", str(results)]
+    assert main([*argv, "--limit", "Toy data."]) == 0
+    ours, theirs = load_model(Path("tdv-single-r4")), load_model(run)
+    sampled = bayesmri.undersample(single_coil(read_kspace(scan)), acceleration=4)
+    images = [bayesmri.reconstruct(sampled, model, samples=2).image for model in (ours, theirs)]
+    np.testing.assert_array_equal(*images)
+
+    assert sorted(path.name for path in weights.iterdir()) == ["tdv-single-r4.json", "tdv-single-r4.safetensors"]
+    stored = load_file(weights / "tdv-single-r4.safetensors")
+    assert {t.dtype for t in stored.values()} == {torch.float32}
+    blocks = {name: t for name, t in stored.items() if name.startswith("L.")}
+    assert blocks
+    for name, block in blocks.items():  # of a symmetric o² x o² covariance only the lower half
+        o = stored[name.removeprefix("L.")].shape[-1]
+        assert block.shape[-1] == o**2 * (o**2 + 1) // 2
+
+    card = ours.card
+    assert card["parameters"]["total"] == ours.n_parameters
+    assert card["parameters"]["total"] - card["parameters"]["reconstruction"] == sum(b.numel() for b in blocks.values())
+    assert [stage["name"] for stage in card["training"]["stages"]] == ["first"]
+    assert card["training"]["hours"] > card["training"]["stages"][0]["hours"] > 0
+    assert {file["name"]: file["licence"] for file in card["data"]["files"]} == {"0.h5": "CC0-1.0", "1.h5": "MIT"}
+    assert card["data"]["phantoms"] == [{"kind": "head", "subjects": 2}]
+    assert any("knee 0; knee 1; head phantom" in limit for limit in card["limits"])
+    assert card["limits"][-1] == "Toy data."
+    assert str(tmp_path) not in json.dumps({**card, "results": None})
+    rows = {row["method"]: row for row in json.loads(results.read_text())["rows"]}
+    assert [row["psnr"] for row in card["results"]["rows"]] == [
+        rows["second"]["psnr"],
+        rows["second, mean of 2"]["psnr"],
+    ]
+    assert rows["second"]["parameters"] == card["parameters"]["reconstruction"]
+    assert rows["second, mean of 2"]["parameters"] == card["parameters"]["total"]
+    assert card["results"]["zero_filled"][0]["psnr"] == rows["zero-filled"]["psnr"]
+
+    capsys.readouterr()
+    assert main(["models", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["psnr"] == rows["second"]["psnr"]
+    assert row["entropy"] == pytest.approx(card["entropy"])
+    assert main(["models", "tdv-single-r4", "--markdown"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("# tdv-single-r4\n")
+    for words in ("research use only", "CC0-1.0", "place 1", "bayesmri evaluate --data scan.h5", "knee 0", "phantom"):
+        assert words in page
+
+
+def test_what_cannot_be_published_is_said(run: Path, weights: Path, scan: Path, tmp_path: Path) -> None:
+    for name in ("auto", "tv", "../x", "Über", "a b", ""):
+        with pytest.raises(ConfigError, match="tdv-single-r4"):
+            Publication(run, name, weights)
+    results = tmp_path / "other.json"
+    assert main(["evaluate", "--data", str(scan), "--methods", "zero-filled", "-o", str(results)]) == 0
+    with pytest.raises(ModelError, match="no row of second"):
+        publish(Publication(run, "tdv-x", weights, results=results))
+    with pytest.raises(DataError, match="not a result"):
+        publish(
+            Publication(run, "tdv-x", weights, results=weights.parent / "second" / "checkpoints" / "step-00000002.json")
+        )
+    shutil.rmtree(tmp_path / "data")
+    with pytest.raises(ModelError, match=r"licence of 2 training files .*--licence"):
+        publish(Publication(run, "tdv-x", weights))
+    assert list(weights.iterdir()) == []
+    shutil.rmtree(tmp_path / "first")
+    card = publish(Publication(run, "tdv-x", weights, licence="mine", processor="an abacus"))["card"]
+    assert {file["licence"] for file in card["data"]["files"]} == {"mine"}
+    assert card["training"]["hours"] is None
+    assert card["training"]["processor"] == "an abacus"

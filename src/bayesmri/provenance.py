@@ -32,8 +32,19 @@ def provenance(
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
         "threads": threads,
         "machine": platform.machine(),
+        "processor": processor(),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def processor() -> str:
+    """The processor's name where the system tells it, else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(filter(None, [*named, platform.processor()]), platform.machine())
 
 
 def sha256(path: Path) -> str:

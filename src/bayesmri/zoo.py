@@ -35,7 +35,7 @@ class Shipped:
     @property
     def family(self) -> str:
         """Models that differ only in the data they are for: tdv-single-r4 and tdv-multi-r8 are both tdv."""
-        return str(self.card.get("family", self.name))
+        return str((self.record.get("regularizer") or {}).get("kind", self.name))
 
     @property
     def acceleration(self) -> float | None:
@@ -63,7 +63,14 @@ class Shipped:
 def shipped() -> list[Shipped]:
     """All of them, by name."""
     paths = sorted(path for path in FOLDER.glob("*.json") if path.with_suffix(".safetensors").is_file())
-    return [Shipped(path.stem, path, _record(path)) for path in paths]
+    return [entry(path) for path in paths]
+
+
+def entry(path: Path) -> Shipped:
+    """Any model's JSON file as a shipped one: its card is read, its weights are not."""
+    if not path.with_suffix(".safetensors").is_file():
+        raise ModelError(f"{path.name} has no .safetensors file beside it: a model is both files")
+    return Shipped(path.stem, path, _record(path))
 
 
 def families() -> list[str]:
@@ -124,9 +131,9 @@ def _record(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ModelError(f"the shipped model {path.stem} is damaged ({error}): install bayesmri again") from error
-    if not isinstance(record, dict):
-        raise ModelError(f"the shipped model {path.stem} is damaged (not a JSON object): install bayesmri again")
+        raise ModelError(f"the model {path.name} is damaged ({error}): install or copy it again") from error
+    if not (isinstance(record, dict) and isinstance(record.get("regularizer"), dict)):
+        raise ModelError(f"{path.name} is not a bayesmri model: want the .json file that training or publish writes")
     return record
 
 

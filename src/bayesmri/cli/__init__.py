@@ -15,6 +15,8 @@ from bayesmri.cli.bench import bench
 from bayesmri.cli.demo import demo
 from bayesmri.cli.evaluate import evaluate
 from bayesmri.cli.inspect import inspect
+from bayesmri.cli.models import models
+from bayesmri.cli.publish import publish
 from bayesmri.cli.recon import recon
 from bayesmri.cli.simulate import simulate
 from bayesmri.cli.study import listed, study
@@ -46,6 +48,8 @@ def build_app() -> App:
         evaluate, help_epilogue="Example: bayesmri evaluate --data val/ --methods tv,runs/small --acceleration 4"
     )
     app.command(study, help_epilogue=listed())
+    app.command(models, help_epilogue="Example: bayesmri models tdv-single-r4")
+    app.command(publish, help_epilogue="Example: bayesmri publish runs/small tdv-single-r4 --out weights/")
     app.command(bench, help_epilogue="Example: bayesmri bench --json")
     app.command(demo, help_epilogue="Example: bayesmri demo -o out/demo")
     return app

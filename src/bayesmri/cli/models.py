@@ -1,0 +1,50 @@
+"""bayesmri models [NAME]."""
+
+from pathlib import Path
+
+from bayesmri.cli.output import print_json
+from bayesmri.errors import ConfigError
+from bayesmri.zoo import Shipped, entry, find, shipped
+
+
+def models(name: str | None = None, /, *, markdown: bool = False, json: bool = False) -> None:
+    """List the models that came with the package, or print the card of one.
+
+    Parameters
+    ----------
+    name
+        A shipped model, or a model's .json file or run folder: print its card instead of the list.
+    markdown
+        Print the card as a Markdown page.
+    json
+        Print JSON instead of text.
+    """
+    from bayesmri.report import card
+
+    if name is None and markdown:
+        raise ConfigError("--markdown came without a model: give the name of one, such as bayesmri models prints")
+    if name is not None:
+        model = _open(name)
+        if json:
+            print_json(dict(model.record))
+        else:
+            print((card.markdown if markdown else card.text)(model).rstrip())
+        return
+    found = shipped()
+    if json:
+        print_json([card.listed(model) for model in found])
+    elif found:
+        print(card.table(found))
+        print("\nbayesmri models NAME prints a card; recon --model auto chooses by coils and acceleration.")
+        print("For research use only.")
+    else:
+        print("No models came with this installation: train one with bayesmri train.")
+
+
+def _open(name: str) -> Shipped:
+    path = find(name)
+    if path.is_dir() or path.suffix != ".json":
+        from bayesmri.checkpoint import locate
+
+        path = locate(path)
+    return entry(Path(path))

@@ -1,0 +1,52 @@
+"""bayesmri publish RUN NAME --out DIR."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from bayesmri.cli.output import print_json
+from bayesmri.pipeline.publish import Publication
+from bayesmri.pipeline.publish import publish as run_publish
+
+
+def publish(
+    run: Path,
+    name: str,
+    /,
+    *,
+    out: Path,
+    results: Path | None = None,
+    licence: str | None = None,
+    processor: str | None = None,
+    limit: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    json: bool = False,
+) -> None:
+    """Make a model to give away of a training run: NAME.json with a card, and NAME.safetensors.
+
+    Parameters
+    ----------
+    run
+        Run folder (its best checkpoint is taken), checkpoint or model.
+    name
+        Of the model, such as tdv-single-r4.
+    out
+        Folder to write to; models in the package's own folder of weights are shipped with it.
+    results
+        JSON file of `bayesmri evaluate` on this run, for the metrics on the card.
+    licence
+        Of training files that do not state their own.
+    processor
+        That the model was trained on, in place of what the run says.
+    limit
+        A sentence for the limits on the card; may be repeated.
+    json
+        Print JSON instead of text.
+    """
+    made = run_publish(Publication(run, name, out, results, licence, processor, limit))
+    if json:
+        print_json(made)
+        return
+    for path in made["outputs"]:
+        print(f"wrote {path}")
+    print(f"{made['bytes'] / 1e6:.2f} MB of weights; read the card with bayesmri models {made['outputs'][0]}")

@@ -195,6 +195,53 @@ def test_acceleration_measures_image_and_kspace(models: Path, scans: Path, tmp_p
     assert record["means"][0]["psnr"] == pytest.approx(np.mean(volumes))
 
 
+def test_kspace_shows_what_was_measured_and_what_was_found(models: Path, scans: Path, tmp_path: Path) -> None:
+    asked = request(models, "two", scans / "three.h5")
+    run_study("kspace", asked, tmp_path)
+    record = written(tmp_path, "kspace")
+    path = scans / "three.h5"
+    full = middle_slices(read_kspace(path), 1)
+    result = sample_volume(full, path, 4.0, load(asked.models[0]), asked)
+    assert result.kspace_std is not None
+    power = np.sum(np.abs(full.z[0]) ** 2, axis=0)
+    unit = float(np.sqrt(power.max()))
+    assert record["columns"]["truth"] == pytest.approx(np.sqrt(power.mean(axis=0)) / unit, rel=1e-5)
+    spread = np.sqrt(np.sum(np.square(result.kspace_std[0], dtype=np.float64), axis=0).mean(axis=0))
+    assert record["columns"]["std"] == pytest.approx(spread / unit, rel=1e-5)
+    assert record["acquired"] == np.flatnonzero(result.mask).tolist()
+    assert record["std_missing"] > record["std_acquired"] > 0
+
+
+def test_samples_marks_where_they_spread(models: Path, scans: Path, tmp_path: Path) -> None:
+    asked = request(models, "wide", scans / "one.h5")
+    run_study("samples", asked, tmp_path)
+    record = written(tmp_path, "samples")
+    path = scans / "one.h5"
+    full = middle_slices(read_kspace(path), 1)
+    result = sample_volume(full, path, 4.0, load(asked.models[0]), asked, keep=True)
+    assert result.samples is not None
+    assert result.std is not None
+    assert result.truth is not None
+    peak = float(result.truth.max())
+    assert len(record["regions"]) == 3
+    for r in record["regions"]:
+        rows, columns = slice(r["row"], r["row"] + r["size"]), slice(r["column"], r["column"] + r["size"])
+        assert r["std"] == pytest.approx(float(result.std[0, rows, columns].mean()) / peak, rel=1e-5)
+        i, j = r["samples_shown"]
+        difference = (result.samples[0, i] - result.samples[0, j])[rows, columns] / peak
+        assert r["rms_difference"] == pytest.approx(float(np.sqrt(np.mean(difference**2))), rel=1e-4)
+    spread = [r["std"] for r in record["regions"]]
+    assert max(spread) > float(result.std.mean()) / peak
+
+
+def test_covariance_looks_at_the_model_alone(models: Path, tmp_path: Path) -> None:
+    run_study("covariance", Request((str(models / "wide.json"),)), tmp_path)
+    record = written(tmp_path, "covariance")
+    assert [row["name"] for row in record["rows"]][:2] == ["mb0_res0_K1", "mb0_res0_K2"]
+    assert {round(row["std"], 6) for row in record["rows"]} == {WIDTH}
+    assert [entry["name"] for entry in record["provenance"]["inputs"]] == ["wide.json"]
+
+
 def test_the_command_prints_a_table_and_writes_both_files(
     models: Path, scans: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -248,6 +295,9 @@ def test_what_a_study_cannot_use_is_refused(models: Path, scans: Path, tmp_path:
         ("calibration", changed(accelerations=(4.0, 8.0)), ConfigError, "want one, as"),
         ("calibration", request(models, "fixed", scans), ModelError, "no posterior"),
         ("acceleration", request(models, "fixed", scans), ModelError, "no posterior"),
+        ("kspace", asked, ConfigError, "shows one slice"),
+        ("covariance", asked, ConfigError, "--data, --samples, --slices came"),
+        ("covariance", Request((str(models / "fixed.json"),)), ModelError, "no posterior"),
     ]
     for name, wrong, error, words in cases:
         with pytest.raises(error, match=words):

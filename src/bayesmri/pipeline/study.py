@@ -63,6 +63,7 @@ class Kind:
 
     about: one sentence for the help. load: imports its code, torch included, only when it is asked for.
     accelerations: its own choice of R. several_accelerations, several_models: whether more than one makes sense to it.
+    one_slice: it shows the middle slice of one volume, of a folder the first that can be read.
     """
 
     about: str
@@ -71,6 +72,7 @@ class Kind:
     several_accelerations: bool = False
     several_models: bool = False
     needs_data: bool = True
+    one_slice: bool = False
 
 
 def settled(name: str, kind: Kind, request: Request) -> Request:
@@ -86,8 +88,12 @@ def settled(name: str, kind: Kind, request: Request) -> Request:
         raise ConfigError(
             f"{len(request.accelerations)} accelerations came to the study {name}: want one, as --acceleration 4"
         )
+    if kind.one_slice and request.slices is not None:
+        raise ConfigError(f"--slices {request.slices} came to the study {name}, which shows one slice: leave it out")
     samples = SAMPLES if request.samples is None else request.samples
-    return replace(request, accelerations=request.accelerations or kind.accelerations, samples=samples)
+    slices = 1 if kind.one_slice else request.slices
+    request = replace(request, slices=slices, samples=samples)
+    return replace(request, accelerations=request.accelerations or kind.accelerations)
 
 
 def _of_the_model_alone(name: str, request: Request) -> Request:

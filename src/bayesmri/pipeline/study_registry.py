@@ -30,6 +30,24 @@ def _acceleration() -> Run:
     return acceleration_study
 
 
+def _kspace() -> Run:
+    from bayesmri.pipeline.study_kspace import kspace_study
+
+    return kspace_study
+
+
+def _samples() -> Run:
+    from bayesmri.pipeline.study_samples import samples_study
+
+    return samples_study
+
+
+def _covariance() -> Run:
+    from bayesmri.pipeline.study_covariance import covariance_study
+
+    return covariance_study
+
+
 STUDIES: dict[str, Kind] = {
     "calibration": Kind(
         "does the standard deviation tell where the error is, and its size?",
@@ -46,6 +64,9 @@ STUDIES: dict[str, Kind] = {
         accelerations=(8.0, 6.0, 4.0, 2.0, 1.0),
         several_accelerations=True,
     ),
+    "kspace": Kind("mask, data, mean and standard deviation of a slice in k-space", _kspace, one_slice=True),
+    "samples": Kind("single samples of a slice, where they differ most", _samples, one_slice=True),
+    "covariance": Kind("covariances of the kernels, by depth in the network", _covariance, needs_data=False),
 }
 
 

@@ -132,16 +132,22 @@ def middle_slices(kspace: KSpace, K: int | None) -> KSpace:
     return replace(kspace, z=kspace.z[first : first + K], truth=truth)
 
 
+def first_volume(volumes: Volumes) -> tuple[Path, KSpace]:
+    """For a study that shows one slice of one volume."""
+    return next(iter(volumes))
+
+
+def taken(full: KSpace, loaded: Loaded) -> KSpace:
+    """As the model takes it: a model of one raw coil takes several as one emulated coil."""
+    coils = loaded.model.coils
+    return single_coil(full) if coils.mode == "raw" and coils.Q == 1 else full
+
+
 def sample_volume(
     full: KSpace, path: Path, R: float, loaded: Loaded, request: Request, *, keep: bool = False
 ) -> Reconstruction:
-    """N samples of every slice at R, with the truth; a model of one raw coil takes several as one emulated coil.
-
-    A model without a posterior reconstructs once.
-    """
-    coils = loaded.model.coils
-    one = coils.mode == "raw" and coils.Q == 1
-    sampled = undersample(single_coil(full) if one else full, sampling_of(path, R, rules(request)))
+    """N samples of every slice at R, with the truth; a model without a posterior reconstructs once."""
+    sampled = undersample(taken(full, loaded), sampling_of(path, R, rules(request)))
     samples = (request.samples or SAMPLES) if loaded.stochastic else 0
     options = Options(
         model=loaded.model,
@@ -155,8 +161,11 @@ def sample_volume(
     return reconstruct(sampled, options, contents=contents)
 
 
-def counted(progress: Progress | None, request: Request) -> AbstractContextManager[Callable[[], None]]:
+def counted(
+    progress: Progress | None, request: Request, *, one_volume: bool = False
+) -> AbstractContextManager[Callable[[], None]]:
     """Its value is to be called after every reconstruction of a volume."""
     assert request.data is not None
-    total = len(data_files(request.data)) * len(request.accelerations) * len(request.models)
+    files = 1 if one_volume else len(data_files(request.data))
+    total = files * len(request.accelerations) * len(request.models)
     return progress(total) if progress else nullcontext(lambda: None)

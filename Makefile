@@ -4,11 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types unit oracles clean help
+.PHONY: demo test lint types unit oracles results wheel-test clean help
 
 help:
 	@echo "make demo   install into .venv, reconstruct a real head slice, write out/demo/"
 	@echo "make test   install the dev extra into .venv; lint, types and all tests"
+	@echo "make results  evaluate every method and shipped model on DATA, write docs/results.md (hours)"
+	@echo "make wheel-test  build the wheel, install it alone, list its models and reconstruct with them"
 	@echo "make oracles  install BART and the ISMRMRD tools (Debian, needs root) for two more tests"
 
 demo: $(VENV)/.core
@@ -26,6 +28,17 @@ types:
 
 unit:
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $${PYTEST_WORKERS:-2}
+
+# the paper's table with our numbers; coils, noise and masks are the same for every method
+DATA ?= ../shared/data/val
+SAMPLES ?= 16
+results: $(VENV)/.core
+	$(BIN)/bayesmri evaluate --data $(DATA) --methods all --track single multi --acceleration 4 8 \
+	  --samples $(SAMPLES) -o out/results.json
+	cp out/results.md docs/results.md
+
+wheel-test: $(VENV)/.dev
+	$(BIN)/pytest -q --run-slow tests/test_wheel.py
 
 # third-party programs that tests compare with; without them those tests are skipped and say so
 oracles:

@@ -236,8 +236,8 @@ def test_a_published_model_is_the_run_without_its_state_and_with_a_card(
     assert main([*argv, "--limit", "Toy data."]) == 0
     ours, theirs = load_model(Path("tdv-single-r4")), load_model(run)
     sampled = bayesmri.undersample(single_coil(read_kspace(scan)), acceleration=4)
-    images = [bayesmri.reconstruct(sampled, model, samples=2).image for model in (ours, theirs)]
-    np.testing.assert_array_equal(*images)
+    a, b = (bayesmri.reconstruct(sampled, model, samples=2).image for model in (ours, theirs))
+    np.testing.assert_array_equal(a, b)
 
     assert sorted(path.name for path in weights.iterdir()) == ["tdv-single-r4.json", "tdv-single-r4.safetensors"]
     stored = load_file(weights / "tdv-single-r4.safetensors")

@@ -8,6 +8,8 @@ from bayesmri.cli.output import print_json, print_metrics, sampling_line
 from bayesmri.cli.progress import progress
 from bayesmri.pipeline.demo import demo as run
 
+NAMES = {"tv": "total variation"}
+
 
 def demo(*, output: Out = Path("out/demo"), json: bool = False) -> None:
     """Simulate an undersampled multi-coil scan of a real head slice, reconstruct it, and say where to look.
@@ -19,12 +21,13 @@ def demo(*, output: Out = Path("out/demo"), json: bool = False) -> None:
     json
         Print JSON instead of text.
     """
-    made = run(output, progress=partial(progress, title="tv"))
+    made = run(output, progress=partial(progress, title="demo", unit="steps"))
     if json:
         print_json(made)
         return
     print(f"Simulated from {made['simulated_from']}: {sampling_line(made)}.")
-    print(f"Reconstructed by total variation in {made['seconds']:.1f} s.\n")
+    drawn = f", mean of {made['samples']} samples of its weights," if "samples" in made else ""
+    print(f"Reconstructed by {NAMES.get(made['method'], made['method'])}{drawn} in {made['seconds']:.1f} s.\n")
     print_metrics(made["metrics"])
     print(f"\nLook at {next(path for path in made['outputs'] if path.endswith('.png'))}; all of it:")
     for path in made["outputs"]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bayesmri.analysis.quality import foreground, spearman
-from bayesmri.checkpoint import save_model
+from bayesmri.checkpoint import FOLDER, Checkpoint, save_checkpoint, save_model
 from bayesmri.cli import main
 from bayesmri.data.formats import read_kspace
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError
@@ -318,6 +318,17 @@ def test_inputs_are_not_overwritten(models: Path, scans: Path, tmp_path: Path) -
     with pytest.raises(BayesMRIError, match="input itself"):
         run_study("calibration", asked, tmp_path)
     assert (tmp_path / "calibration.json").read_bytes() == before
+
+
+def test_a_checkpoint_is_called_by_its_run(tmp_path: Path) -> None:
+    """Best of a run or picked by hand: models to compare keep names of their own."""
+    for run in ("a", "b"):
+        save_checkpoint(tmp_path / run / FOLDER, Checkpoint(tiny(), step=5))
+    assert load(str(tmp_path / "a")).name == "a"
+    picked = [load(str(tmp_path / run / FOLDER / "step-00000005.json")) for run in ("a", "b")]
+    assert [loaded.name for loaded in picked] == ["a/step-00000005", "b/step-00000005"]
+    save_model(tmp_path / "alone.json", tiny())
+    assert load(str(tmp_path / "alone.json")).name == "alone"
 
 
 def test_beta_is_read_from_the_card() -> None:

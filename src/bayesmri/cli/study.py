@@ -79,7 +79,7 @@ def study(
         device=device,
         seed=seed,
     )
-    record, outcome = run_study(name, request, output, progress=partial(progress, title=name, unit="volumes"))
+    record, outcome = run_study(name, request, output, progress=partial(progress, title=name, unit="reconstructions"))
     if json:
         print_json(record)
         return

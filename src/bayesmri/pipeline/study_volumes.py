@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bayesmri.checkpoint import load_model, locate
+from bayesmri.checkpoint import FOLDER, load_model, locate
 from bayesmri.data.kspace import KSpace
 from bayesmri.errors import BayesMRIError, DataError, ModelError
 from bayesmri.model import Model
@@ -52,8 +52,10 @@ class Loaded:
 
 
 def load(text: str) -> Loaded:
+    """A model by its path; a checkpoint that was picked out of a run carries the run's name too."""
     path = locate(Path(text))
-    return Loaded(model_name(text), path, load_model(path))
+    picked = path.parent.name == FOLDER and not Path(text).is_dir()
+    return Loaded(f"{path.parent.parent.name}/{path.stem}" if picked else model_name(text), path, load_model(path))
 
 
 def load_stochastic(text: str) -> Loaded:

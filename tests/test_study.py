@@ -15,65 +15,25 @@ from bayesmri.cli import main
 from bayesmri.data.formats import read_kspace
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError
 from bayesmri.metrics import volume_metrics
-from bayesmri.model import Coils, Model
-from bayesmri.physics.scaling import Scaling
 from bayesmri.pipeline import study_calibration
-from bayesmri.pipeline.files import PhantomRequest, simulate_file, undersample_file
+from bayesmri.pipeline.files import undersample_file
 from bayesmri.pipeline.sampling import Sampling
 from bayesmri.pipeline.study import Request
 from bayesmri.pipeline.study_registry import run_study
 from bayesmri.pipeline.study_volumes import beta_of, load, middle_slices, sample_volume
 from bayesmri.pipeline.uncertainty import column_std
-from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
 from bayesmri.provenance import sha256
-from bayesmri.regularizers.tdv import TDV, TDVConfig
-
-H, W, N = 32, 36, 5
-WIDTH = 0.02
-PNG = b"\x89PNG\r\n\x1a\n"
-
-
-def tiny(Q: int = 1, *, width: float | None = WIDTH, beta: float = 1e-6) -> Model:
-    """A small network, with L = width · Id where one is given."""
-    config = TDVConfig(Q=Q, features=4, macroblocks=1, scales=2, init="positive")
-    reg = TDV(config, torch.Generator().manual_seed(0))
-    mu = {name: w.detach() for name, w in reg.weights().items()}
-    posterior = None if width is None else BlockGaussian(mu, initial_L(mu, reg.kernels(), width))
-    card = {"provenance": {"config": {"posterior": {"beta": beta}}}, "step": 7}
-    coils = Coils("raw" if Q == 1 else "virtual", Q)
-    return Model(reg, T=2.0, S=3, coils=coils, scaling=Scaling(gain=20.0), card=card, posterior=posterior)
+from study_runs import PNG, WIDTH, H, N, W, request, save_models, save_scans, tiny, written
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    save_model(folder / "narrow.json", tiny(beta=1e-7, width=0.005))
-    save_model(folder / "wide.json", tiny())
-    save_model(folder / "two.json", tiny(2))
-    save_model(folder / "fixed.json", tiny(width=None))
-    return folder
+    return save_models(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")
 def scans(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("scans")
-    for name, coils in (("one", 1), ("three", 3)):
-        request = PhantomRequest("head", "PD", (H, W), slices=3)
-        simulate_file(request, folder / f"{name}.h5", coils=coils, snr_db=30, seed=coils)
-    return folder
-
-
-def request(models: Path, name: str, data: Path, **changes: Any) -> Request:
-    return Request(models=(str(models / f"{name}.json"),), data=data, **{"samples": N, "seed": 3, **changes})
-
-
-def written(folder: Path, name: str) -> dict[str, Any]:
-    """The record of a study, with a figure beside it."""
-    assert sorted(p.name for p in folder.iterdir()) == [f"{name}.json", f"{name}.png"]
-    assert (folder / f"{name}.png").read_bytes().startswith(PNG)
-    record: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
-    assert record["study"] == name
-    return record
+    return save_scans(tmp_path_factory.mktemp("scans"))
 
 
 def test_calibration_is_what_the_reconstructions_say(models: Path, scans: Path, tmp_path: Path) -> None:
@@ -193,53 +153,6 @@ def test_acceleration_measures_image_and_kspace(models: Path, scans: Path, tmp_p
     assert full["std"] < record["means"][0]["std"]
     volumes = [row["psnr"] for row in record["rows"] if row["acceleration"] == 4]
     assert record["means"][0]["psnr"] == pytest.approx(np.mean(volumes))
-
-
-def test_kspace_shows_what_was_measured_and_what_was_found(models: Path, scans: Path, tmp_path: Path) -> None:
-    asked = request(models, "two", scans / "three.h5")
-    run_study("kspace", asked, tmp_path)
-    record = written(tmp_path, "kspace")
-    path = scans / "three.h5"
-    full = middle_slices(read_kspace(path), 1)
-    result = sample_volume(full, path, 4.0, load(asked.models[0]), asked)
-    assert result.kspace_std is not None
-    power = np.sum(np.abs(full.z[0]) ** 2, axis=0)
-    unit = float(np.sqrt(power.max()))
-    assert record["columns"]["truth"] == pytest.approx(np.sqrt(power.mean(axis=0)) / unit, rel=1e-5)
-    spread = np.sqrt(np.sum(np.square(result.kspace_std[0], dtype=np.float64), axis=0).mean(axis=0))
-    assert record["columns"]["std"] == pytest.approx(spread / unit, rel=1e-5)
-    assert record["acquired"] == np.flatnonzero(result.mask).tolist()
-    assert record["std_missing"] > record["std_acquired"] > 0
-
-
-def test_samples_marks_where_they_spread(models: Path, scans: Path, tmp_path: Path) -> None:
-    asked = request(models, "wide", scans / "one.h5")
-    run_study("samples", asked, tmp_path)
-    record = written(tmp_path, "samples")
-    path = scans / "one.h5"
-    full = middle_slices(read_kspace(path), 1)
-    result = sample_volume(full, path, 4.0, load(asked.models[0]), asked, keep=True)
-    assert result.samples is not None
-    assert result.std is not None
-    assert result.truth is not None
-    peak = float(result.truth.max())
-    assert len(record["regions"]) == 3
-    for r in record["regions"]:
-        rows, columns = slice(r["row"], r["row"] + r["size"]), slice(r["column"], r["column"] + r["size"])
-        assert r["std"] == pytest.approx(float(result.std[0, rows, columns].mean()) / peak, rel=1e-5)
-        i, j = r["samples_shown"]
-        difference = (result.samples[0, i] - result.samples[0, j])[rows, columns] / peak
-        assert r["rms_difference"] == pytest.approx(float(np.sqrt(np.mean(difference**2))), rel=1e-4)
-    spread = [r["std"] for r in record["regions"]]
-    assert max(spread) > float(result.std.mean()) / peak
-
-
-def test_covariance_looks_at_the_model_alone(models: Path, tmp_path: Path) -> None:
-    run_study("covariance", Request((str(models / "wide.json"),)), tmp_path)
-    record = written(tmp_path, "covariance")
-    assert [row["name"] for row in record["rows"]][:2] == ["mb0_res0_K1", "mb0_res0_K2"]
-    assert {round(row["std"], 6) for row in record["rows"]} == {WIDTH}
-    assert [entry["name"] for entry in record["provenance"]["inputs"]] == ["wide.json"]
 
 
 def test_the_command_prints_a_table_and_writes_both_files(

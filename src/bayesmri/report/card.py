@@ -36,7 +36,7 @@ def listed(model: Shipped) -> dict[str, Any]:
 
 def table(models: Sequence[Shipped]) -> str:
     """All models in aligned columns."""
-    heads = ("name", "coils", "R", "parameters", "S", "weights", "H̄", "PSNR/dB", "zero-filled", "size")
+    heads = ("name", "coils", "R", "parameters", "S", "weights", "entropy", "PSNR/dB", "zero-filled", "size")
     rows = [heads, *(_cells(listed(model)) for model in models)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
     aligned = [

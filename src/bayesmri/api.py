@@ -67,8 +67,8 @@ def reconstruct(
 
     Images are float32 (slices, h, w), in the units of the input.
 
-    model: "tv" or "zero-filled", or a trained model: "auto" (a shipped one that fits coils and acceleration; `method`
-        of the result names it), a shipped name, a run folder or file, or a loaded one.
+    model: "tv", "zero-filled" or "l1-wavelet", or a trained model: "auto" (a shipped one that fits coils and
+        acceleration; `method` of the result names it), a shipped name, a run folder or file, or a loaded one.
     samples: N draws of the model's posterior; 0 reconstructs once, at its mean.
     seed: of the draws. keep_samples: also give `samples`, (slices, N, h, w).
     """

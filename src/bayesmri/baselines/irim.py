@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bayesmri.baselines.network import Network, check_counts, draw_convolutions_
+from bayesmri.baselines.network import Network, check_counts, draw_convolutions_, to_unit
 from bayesmri.complexes import to_complex, to_real
 from bayesmri.errors import ConfigError, ShapeError
 from bayesmri.physics.fidelity import fidelity_grad
@@ -51,7 +51,7 @@ class IRIM(Network):
         (x, s) ← h_t(x, s + ∇D(x)),   x_out = W (x, s)
 
     ∇D(x) is added to the first 2Q channels of s, the layers h_t are invertible, and so is the step: from its result it
-    finds x, and with that the ∇D(x) to take away again. W starts by reading x.
+    finds x, and with that the ∇D(x) to take away again. W starts by reading x. All for z of unit size (`to_unit`).
     """
 
     config: IRIMConfig
@@ -66,10 +66,11 @@ class IRIM(Network):
         self.read = nn.Conv2d(config.channels, 2 * config.Q, 1)
 
     def forward(self, z: Tensor, mask: Tensor) -> Tensor:
+        z, sigma = to_unit(z)
         v = self.start(z)
         for t in range(self.config.steps):
             v = self.step(v, t, z, mask)
-        return to_complex(self.read(v))
+        return sigma * to_complex(self.read(v))
 
     def start(self, z: Tensor) -> Tensor:
         """(F⁻¹z, 0), real (B, channels, H, W)."""
@@ -117,11 +118,13 @@ class IRIM(Network):
 
 
 class InvertibleLayer(nn.Module):
-    """v ← Uᵀ(a, b + G(a)) with (a, b) = U v, halves of the channels, and an orthogonal U.
+    """Additive coupling of two halves of the channels, mixed by an orthogonal U = (U_a; U_b):
 
-    U = Π_k (1 − 2 w_k w_kᵀ/‖w_k‖²). G: a d x d convolution of stride d, a 3 x 3 one, and a transposed one back, with
-    rectifiers between, and the product of one half of its result with the sigmoid of the other (a gated linear unit).
-    The inverse subtracts the same G(a), which needs no inverse itself.
+        v ← Uᵀ(a, b + G(a)) = v + U_bᵀ G(a),   (a, b) = U v,   U = Π_k (1 − 2 w_k w_kᵀ/‖w_k‖²)
+
+    G: a d x d convolution of stride d, a 3 x 3 one, and a transposed one back, with rectifiers between, and the product
+    of one half of its result with the sigmoid of the other (a gated linear unit). The result has the same a = U_a v, so
+    the inverse subtracts the same G(a); G itself needs none.
     """
 
     def __init__(self, channels: int, hidden: int, stride: int) -> None:
@@ -134,30 +137,25 @@ class InvertibleLayer(nn.Module):
         self.grow = nn.ConvTranspose2d(hidden, 2 * half, stride, stride=stride)
 
     def forward(self, v: Tensor) -> Tensor:
-        U = self._mixing()
-        a, b = _mix(U, v).chunk(2, dim=1)
-        return _mix(U.mT, torch.cat((a, b + self._change(a)), dim=1))
+        return v + self._change(v)
 
     def inverse(self, v: Tensor) -> Tensor:
         """The v that `forward` came from."""
-        U = self._mixing()
-        a, b = _mix(U, v).chunk(2, dim=1)
-        return _mix(U.mT, torch.cat((a, b - self._change(a)), dim=1))
+        return v - self._change(v)
+
+    def _change(self, v: Tensor) -> Tensor:
+        """U_bᵀ G(U_a v), on an image padded to a multiple of the stride and cut again."""
+        H, W = v.shape[-2:]
+        U_a, U_b = self._mixing().chunk(2)
+        # U_a goes into the first kernel: no image of a at full resolution
+        kernel = torch.einsum("macd,an->mncd", self.look.weight, U_a).contiguous()
+        v = F.conv2d(F.pad(v, (0, -W % self.stride, 0, -H % self.stride)), kernel, self.look.bias, stride=self.stride)
+        g = F.glu(self.grow(F.relu(self.think(F.relu(v)))), dim=1)[..., :H, :W]
+        return F.conv2d(g, U_b.T.contiguous()[..., None, None])
 
     def _mixing(self) -> Tensor:
+        """U, (channels, channels)."""
         U = torch.eye(self.mirrors.shape[-1], device=self.mirrors.device, dtype=self.mirrors.dtype)
         for w in self.mirrors:
             U = U - 2 * torch.outer(U @ w, w) / (w @ w)
         return U
-
-    def _change(self, a: Tensor) -> Tensor:
-        """G(a), on an image padded to a multiple of the stride and cut again."""
-        H, W = a.shape[-2:]
-        a = F.pad(a, (0, -W % self.stride, 0, -H % self.stride))
-        a = self.grow(F.relu(self.think(F.relu(self.look(a)))))
-        return F.glu(a, dim=1)[..., :H, :W]
-
-
-def _mix(U: Tensor, v: Tensor) -> Tensor:
-    """U v at every pixel."""
-    return torch.einsum("ij,bjhw->bihw", U, v)

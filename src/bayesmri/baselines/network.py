@@ -111,6 +111,16 @@ def check_counts(name: str, config: object, *fields: str) -> None:
             raise ConfigError(f"{name} with {field_name} = {getattr(config, field_name)}: want at least 1")
 
 
+def to_unit(z: Tensor) -> tuple[Tensor, Tensor]:
+    """z / σ and σ, the root mean square of RSS(F⁻¹z) over the pixels of each element: (B, 1, 1, 1), 1 for an empty one.
+
+    Networks without normalisation inside see images of the same size this way, whatever the scanner's units.
+    """
+    power = (z.real.square() + z.imag.square()).sum(dim=(-3, -2, -1), keepdim=True) / (z.shape[-2] * z.shape[-1])
+    sigma = torch.where(power > 0, power, 1).sqrt()
+    return z / sigma, sigma
+
+
 def standardise(v: Tensor, dim: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
     """(v − mean)/std over the axes `dim`, with that mean and standard deviation (1/(n − 1)), axes kept.
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bayesmri.baselines.conjugate_gradients import conjugate_gradients
 from bayesmri.baselines.down_up import DownUp
-from bayesmri.baselines.network import Network, check_counts, draw_convolutions_
+from bayesmri.baselines.network import Network, check_counts, draw_convolutions_, to_unit
 from bayesmri.complexes import to_complex, to_real
 from bayesmri.errors import ConfigError, ShapeError
 from bayesmri.physics.calibration import sensitivities
@@ -55,7 +55,8 @@ class SigmaNet(Network):
         gd: m ← v − λ Sᴴ∇D(S m)                  pm: m ← prox_{λD∘S}(v)
         vs: m ← (α v + Sᴴ prox_{λD}(S v))/(α + 1)    pcn: x ← prox_{λD}(x − u(x))
 
-    (S m)_q = s_q m with sensitivities s from the central lines; u is a down-up network; λ, α > 0 are learned.
+    (S m)_q = s_q m with sensitivities s from the central lines; u is a down-up network; λ, α > 0 are learned. All for z
+    of unit size (`to_unit`).
     """
 
     config: SigmaNetConfig
@@ -74,8 +75,9 @@ class SigmaNet(Network):
         self.log_alpha = nn.ParameterDict({name: torch.empty(()) for name in config.members if name == "vs"})
 
     def forward(self, z: Tensor, mask: Tensor) -> Tensor:
+        z, sigma = to_unit(z)
         s = sensitivities(z, mask)
-        return torch.stack([self.member(name, z, mask, s) for name in self.config.members]).mean(dim=0)
+        return sigma * torch.stack([self.member(name, z, mask, s) for name in self.config.members]).mean(dim=0)
 
     def member(self, name: Member, z: Tensor, mask: Tensor, s: Tensor) -> Tensor:
         """The coil images of one member, complex (B, Q, H, W)."""

@@ -32,14 +32,15 @@ def sensitivities(z: Tensor, mask: Tensor) -> Tensor:
     """s_q = c_q / (Σ_q |c_q|²)^½ with the coil images c of the central lines, softened by a Hann window: (B, Q, H, W).
 
     Σ_q |s_q|² = 1 wherever anything was measured, so that the coil images s_q m have |m| as their root-sum-of-squares;
-    a single coil has s = 1: its phase belongs to the image. Rows are cut to as many as there are central lines.
+    a single coil has s = 1: its phase belongs to the image. Of the rows, which are all there, the window takes twice as
+    many as there are central lines.
 
     z: zero-filled k-space, complex (B, Q, H, W). mask: bool (B or 1, 1, 1, W).
     """
     if z.shape[-3] == 1:
         return torch.ones_like(z)
     n = n_central_lines(mask)[:, None, None, None]
-    rows, columns = (_hann(size, n, z) for size in z.shape[-2:])
+    rows, columns = _hann(z.shape[-2], 2 * n, z), _hann(z.shape[-1], n, z)
     return unit_rss(ifft2c(z * rows.transpose(-2, -1) * columns * central_lines(mask)))
 
 

@@ -13,7 +13,6 @@ from bayesmri.data.formats import read, volume_paths
 from bayesmri.data.kspace import Images, KSpace
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError
 from bayesmri.pipeline.files import Progress
-from bayesmri.pipeline.options import BASELINES
 from bayesmri.pipeline.sampling import Sampling, single_coil, undersample
 from bayesmri.pipeline.tracks import Track, with_array
 
@@ -35,7 +34,7 @@ class Study:
     """
 
     data: Path
-    methods: tuple[str, ...] = BASELINES
+    methods: tuple[str, ...] = ("zero-filled", "tv")
     accelerations: tuple[float, ...] = (4.0,)
     mask: str = "random"
     center_fraction: float | None = None

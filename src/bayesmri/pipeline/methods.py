@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bayesmri.baselines.network import Network
 from bayesmri.baselines.tv import TotalVariation
+from bayesmri.baselines.wavelet import L1Wavelet
 from bayesmri.baselines.zero_filled import ZeroFilled
 from bayesmri.checkpoint import load_model
 from bayesmri.devices import check_device
@@ -80,6 +81,8 @@ def _baseline(options: Options) -> Callable[[Tensor, Tensor], Tensor]:
         return ZeroFilled()
     if options.method == "tv":
         return TotalVariation() if options.tv_weight is None else TotalVariation(weight=options.tv_weight)
+    if options.method == "l1-wavelet":
+        return L1Wavelet()
     raise ConfigError(f"method {options.method!r}: want one of {', '.join(BASELINES)}")
 
 

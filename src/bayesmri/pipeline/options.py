@@ -8,7 +8,7 @@ from bayesmri.errors import ConfigError
 if TYPE_CHECKING:
     from bayesmri.model import Model
 
-MethodName = Literal["zero-filled", "tv"]
+MethodName = Literal["zero-filled", "tv", "l1-wavelet"]
 BASELINES: tuple[str, ...] = get_args(MethodName)
 
 

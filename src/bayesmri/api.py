@@ -60,6 +60,7 @@ def reconstruct(
     samples: int = 0,
     seed: int = 0,
     keep_samples: bool = False,
+    fast: bool = False,
     device: str = "cpu",
     tv_weight: float | None = None,
 ) -> "Reconstruction":
@@ -70,6 +71,7 @@ def reconstruct(
     model: "tv", "zero-filled" or "l1-wavelet", or a trained model: "auto" (a shipped one that fits coils and
         acceleration; `method` of the result names it), a shipped name, a run folder or file, or a loaded one.
     samples: N draws of the model's posterior; 0 reconstructs once, at its mean.
+    fast: three draws, or as many as `samples` says, of which the model's predictor makes mean and std.
     seed: of the draws. keep_samples: also give `samples`, (slices, N, h, w).
     """
     from bayesmri.pipeline.reconstruct import reconstruct as run
@@ -85,6 +87,7 @@ def reconstruct(
             samples=samples,
             seed=seed,
             keep_samples=keep_samples,
+            fast=fast,
         ),
     )
 

@@ -22,6 +22,7 @@ from torch import Tensor
 from bayesmri.atomic import atomic_path
 from bayesmri.config import as_dict, parse
 from bayesmri.errors import BayesMRIError, ModelError
+from bayesmri.fast import Predictor, PredictorConfig
 from bayesmri.model import KINDS, Coils, Learned, Model, build
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.block_gaussian import BlockGaussian, check_L
@@ -31,6 +32,7 @@ from bayesmri.zoo import find
 FORMAT = 1
 FOLDER = "checkpoints"
 L_PREFIX = "L."
+PREDICTOR_PREFIX = "predictor."
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,14 @@ def locate(path: Path) -> Path:
 
 
 def _numbers(model: Model) -> dict[str, Tensor]:
-    """θ, or μ and L."""
+    """θ, or μ and L; and the predictor's weights."""
     blocks = model.posterior.L if isinstance(model.posterior, BlockGaussian) else {}
-    return model.regularizer.weights() | {L_PREFIX + name: l for name, l in blocks.items()}
+    predictor = {} if model.predictor is None else model.predictor.state_dict()
+    return (
+        model.regularizer.weights()
+        | {L_PREFIX + name: l for name, l in blocks.items()}
+        | {PREDICTOR_PREFIX + name: w for name, w in predictor.items()}
+    )
 
 
 def _describe(model: Model) -> dict[str, Any]:
@@ -157,6 +164,7 @@ def _describe(model: Model) -> dict[str, Any]:
         "scaling": as_dict(model.scaling),
         "acceleration": model.acceleration,
         "posterior": "gaussian" if isinstance(model.posterior, BlockGaussian) else "delta",
+        "predictor": None if model.predictor is None else as_dict(model.predictor.config),
         "card": dict(model.card),
     }
 
@@ -167,7 +175,7 @@ def _model(record: dict[str, Any], path: Path) -> Model:
         config = parse(KINDS[settings.pop("kind")], settings)
         regularizer = build(config, torch.Generator().manual_seed(0))
         tensors = _tensors(record, "weights", path)
-        theta = {name: t for name, t in tensors.items() if not name.startswith(L_PREFIX)}
+        theta = {name: t for name, t in tensors.items() if not name.startswith((L_PREFIX, PREDICTOR_PREFIX))}
         regularizer.bind(theta)  # names and shapes
         with torch.no_grad():
             for name, weight in regularizer.weights().items():
@@ -181,8 +189,9 @@ def _model(record: dict[str, Any], path: Path) -> Model:
             acceleration=record["acceleration"],
             card=record["card"],
             posterior=_posterior(record, tensors, regularizer),
+            predictor=_predictor(record, tensors),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ModelError(f"{path.name} is not a model of this version: {error!r}") from error
     except BayesMRIError as error:
         raise ModelError(f"{path.name} cannot be loaded: {error}") from error
@@ -195,6 +204,16 @@ def _posterior(record: dict[str, Any], tensors: Mapping[str, Tensor], regularize
         return None
     check_L(L, regularizer.weights(), regularizer.kernels())
     return BlockGaussian({name: w.detach() for name, w in regularizer.weights().items()}, L)
+
+
+def _predictor(record: dict[str, Any], tensors: Mapping[str, Tensor]) -> Predictor | None:
+    """None where the model has none, as those from before there was one."""
+    if record.get("predictor") is None:
+        return None
+    predictor = Predictor(parse(PredictorConfig, record["predictor"]), torch.Generator().manual_seed(0))
+    found = {n.removeprefix(PREDICTOR_PREFIX): t for n, t in tensors.items() if n.startswith(PREDICTOR_PREFIX)}
+    predictor.load_state_dict(found)
+    return predictor.requires_grad_(False)
 
 
 def _open(path: Path) -> tuple[dict[str, Any], Path]:

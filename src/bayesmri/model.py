@@ -13,6 +13,7 @@ from bayesmri.baselines.sigmanet import SigmaNet, SigmaNetConfig
 from bayesmri.baselines.unet import UNet, UNetConfig
 from bayesmri.baselines.varnet import VarNet, VarNetConfig
 from bayesmri.errors import ConfigError, ModelError
+from bayesmri.fast import Predictor
 from bayesmri.physics.coils import compress_coils
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.base import Posterior
@@ -79,6 +80,7 @@ class Model:
     acceleration: the R it was trained for, None where it was trained for several.
     posterior: of θ, with the regularizer's own weights as its mean; None is deterministic.
     card: facts for people: data, steps, metrics, provenance.
+    predictor: of the standard deviation of many samples from a few.
     """
 
     regularizer: Learned
@@ -89,6 +91,7 @@ class Model:
     acceleration: float | None = None
     card: Mapping[str, Any] = field(default_factory=dict, repr=False)
     posterior: Posterior | None = field(default=None, repr=False)
+    predictor: Predictor | None = field(default=None, repr=False)
 
     def distribution(self) -> Posterior:
         """Of θ: the posterior, or all mass at the regularizer's own weights."""

@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError
 
 from bayesmri.cli.bench import bench
 from bayesmri.cli.demo import demo
+from bayesmri.cli.distill import distill
 from bayesmri.cli.evaluate import evaluate
 from bayesmri.cli.inspect import inspect
 from bayesmri.cli.models import models
@@ -48,6 +49,7 @@ def build_app() -> App:
         evaluate, help_epilogue="Example: bayesmri evaluate --data val/ --methods tv,runs/small --acceleration 4"
     )
     app.command(study, help_epilogue=listed())
+    app.command(distill, help_epilogue="Example: bayesmri distill runs/small-bayes -o small-bayes.json")
     app.command(models, help_epilogue="Example: bayesmri models tdv-single-r4")
     app.command(publish, help_epilogue="Example: bayesmri publish runs/small tdv-single-r4 --out weights/")
     app.command(bench, help_epilogue="Example: bayesmri bench --json")

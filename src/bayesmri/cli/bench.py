@@ -1,12 +1,29 @@
 """bayesmri bench."""
 
 import sys
+from pathlib import Path
 
 from bayesmri.cli.options import Whole
-from bayesmri.cli.output import print_json
+from bayesmri.cli.output import count, print_json
+from bayesmri.errors import ConfigError
+from bayesmri.memory import keep_memory
+from bayesmri.pipeline.options import Trial
 
 
-def bench(*, repeats: Whole = 5, threads: Whole | None = None, memory: bool = True, json: bool = False) -> None:
+def bench(
+    *,
+    repeats: Whole = 5,
+    threads: Whole | None = None,
+    memory: bool = True,
+    uncertainty: bool = False,
+    model: str | None = None,
+    data: Path | None = None,
+    acceleration: float | None = None,
+    slices: Whole = 1,
+    reference: Whole = 256,
+    seed: Whole = 0,
+    json: bool = False,
+) -> None:
     """Measure speed on this machine, as ratios within one run; takes a few minutes, on an idle machine.
 
     Parameters
@@ -17,9 +34,28 @@ def bench(*, repeats: Whole = 5, threads: Whole | None = None, memory: bool = Tr
         As torch chooses unless given.
     memory
         Also measure the memory of a training step (Linux only).
+    uncertainty
+        Measure instead what a standard-deviation map costs and how wrong it is, by exact samples and by the fast route.
+    model
+        For that: a run folder, a model's .json file or a shipped name; the first with a fast route unless given.
+    data
+        For that: a folder or file of fully sampled volumes; the demo's head slice unless given.
+    acceleration
+        For that: what the model was trained for unless given.
+    slices
+        For that: so many middle slices of every volume.
+    reference
+        For that: samples that the reference is made of.
+    seed
+        For that: of masks and samples.
     json
         Print JSON instead of text.
     """
+    if uncertainty:
+        trade_off(Trial(model, data, acceleration, slices, reference, seed), threads=threads, json=json)
+        return
+    if model is not None or data is not None:
+        raise ConfigError("--model and --data came without --uncertainty: give that too, or leave them out")
     from bayesmri.pipeline.bench import Effort
     from bayesmri.pipeline.bench import bench as run
 
@@ -38,3 +74,22 @@ def bench(*, repeats: Whole = 5, threads: Whole | None = None, memory: bool = Tr
     )
     if result["train_memory_S15_over_S5"] is not None:
         print(f"training at S = 15 takes {result['train_memory_S15_over_S5']:.2f} times the memory of S = 5")
+
+
+def trade_off(trial: Trial, *, threads: int | None, json: bool) -> None:
+    """Error against cost, for both routes."""
+    import torch
+
+    from bayesmri.pipeline.bench_uncertainty import bench_uncertainty
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    keep_memory()
+    result = bench_uncertainty(trial, say=lambda text: print(text, file=sys.stderr, flush=True))
+    if json:
+        print_json(result)
+        return
+    print(f"error against {result['reference_samples']} samples, {count(len(result['slices']), 'slice')}; cost in")
+    print("deterministic reconstructions")
+    for row in result["curve"]:
+        print(f"  {row['route']:5} {row['samples']:3} samples: error {row['error']:.3f}, cost {row['cost']:.1f}")

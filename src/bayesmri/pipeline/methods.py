@@ -15,6 +15,7 @@ from bayesmri.baselines.zero_filled import ZeroFilled
 from bayesmri.checkpoint import load_model
 from bayesmri.devices import check_device
 from bayesmri.errors import ConfigError
+from bayesmri.fast import Predictor
 from bayesmri.model import Model, solve
 from bayesmri.physics.coils import compress_coils
 from bayesmri.physics.scaling import Scaling
@@ -29,6 +30,7 @@ class Method:
 
     prepare: k-space of a whole volume as the method takes it, such as its virtual coils.
     sampler: draws of the same reconstruction, where the method has a posterior.
+    predictor: makes σ̂ of a few draws, where the model came with one.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Method:
     scaling: Scaling = field(default_factory=Scaling)
     device: torch.device = field(default_factory=partial(torch.device, "cpu"))
     sampler: Sampler | None = None
+    predictor: Predictor | None = None
 
 
 def make_method(options: Options) -> Method:
@@ -65,7 +68,8 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         drawn = None
     else:
         drawn = Sampler(reg, posterior.sample, model.T, model.S)
-    return Method(name, at_mean, model.n_parameters, model.coils.prepare, model.scaling, device, drawn)
+    predictor = None if model.predictor is None else model.predictor.to(device)
+    return Method(name, at_mean, model.n_parameters, model.coils.prepare, model.scaling, device, drawn, predictor)
 
 
 def model_name(model: str | Model) -> str:

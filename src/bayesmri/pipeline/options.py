@@ -1,6 +1,7 @@
 """What a reconstruction is asked to do; no torch here, so that the command line can say it before any work."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from bayesmri.errors import ConfigError
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
 
 MethodName = Literal["zero-filled", "tv", "l1-wavelet"]
 BASELINES: tuple[str, ...] = get_args(MethodName)
+FAST_SAMPLES = 3  # with the deterministic reconstruction four times its cost, and as near to many samples as 32 are
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Options:
     single_coil: combine the coils into one emulated coil first.
     full_fov: keep the whole grid where the file asks for a smaller image (readout oversampling).
     samples: N draws of θ from the model's posterior; 0 reconstructs once, at its mean.
+    fast: few draws, and the model's own predictor makes of them what many would give; 0 samples are then 3.
     seed: of those draws. keep_samples: keep every sample's image, not only their mean and standard deviation.
     """
 
@@ -35,8 +38,11 @@ class Options:
     samples: int = 0
     seed: int = 0
     keep_samples: bool = False
+    fast: bool = False
 
     def __post_init__(self) -> None:
+        if self.fast and self.samples == 0:
+            object.__setattr__(self, "samples", FAST_SAMPLES)
         if self.samples < 0:
             raise ConfigError(f"{self.samples} samples: want a whole number of at least 0, such as 32")
         if self.samples and self.model is None:
@@ -47,6 +53,28 @@ class Options:
         if self.keep_samples and not self.samples:
             raise ConfigError("samples are to be kept and none drawn: give their number, such as 32")
         check_seed(self.seed)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What `bench --uncertainty` measures.
+
+    model: a run folder, file or name; None for the first shipped one that has a predictor.
+
+    data: a folder or file; None for the demo's head slice. slices: of every volume. reference: samples of σ_ref.
+    """
+
+    model: str | None = None
+    data: Path | None = None
+    acceleration: float | None = None
+    slices: int = 1
+    reference: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        if self.reference < 64:
+            raise ConfigError(f"a reference of {self.reference} samples: want at least 64, such as 256")
 
 
 def check_seed(seed: int) -> int:

@@ -72,7 +72,8 @@ def facts(result: Reconstruction) -> dict[str, Any]:
         "kspace_std_acquired": acquired,
         "kspace_std_missing": missing,
     }
-    return known | {"samples": result.n_samples, "seed": result.seed, "uncertainty": uncertainty}
+    drawn = {"samples": result.n_samples, "fast": result.fast, "seed": result.seed}
+    return known | drawn | {"uncertainty": uncertainty}
 
 
 def metrics_table(result: Reconstruction) -> dict[str, Metrics]:

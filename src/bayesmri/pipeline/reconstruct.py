@@ -19,7 +19,7 @@ from bayesmri.physics.fourier import ifft2c
 from bayesmri.pipeline.choice import chosen
 from bayesmri.pipeline.methods import Method, make_method
 from bayesmri.pipeline.options import Options
-from bayesmri.pipeline.uncertainty import Sampled, Window
+from bayesmri.pipeline.uncertainty import Estimate, Sampled, Window, predicted
 from bayesmri.sampler import Stream, slice_digest
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Reconstruction:
     """Magnitude images, float32 (slices, h, w), in the units of the input.
 
     image: X̄, the mean of the samples' images; without samples the one reconstruction there is.
+    fast: X̄ and σ̂ were predicted from few samples, of which `samples` and all of k-space and coils are.
     zero_filled: X₀ of the same data. truth: the fully sampled image, where it is known. grid: (H, W) before the crop.
 
     With samples (else None and 0):
@@ -54,6 +55,7 @@ class Reconstruction:
     samples: NDArray[np.float32] | None = None
     n_samples: int = 0
     seed: int | None = None
+    fast: bool = False
     kspace_mean: NDArray[np.complex64] | None = None
     kspace_std: NDArray[np.float32] | None = None
     coil_std: NDArray[np.float32] | None = None
@@ -104,12 +106,18 @@ def reconstruct(
             f"{asked.samples} samples of {method.name} were asked for, which has no posterior: train one "
             "(configs/*-bayes.toml), or leave the samples out"
         )
+    if asked.fast and method.predictor is None:
+        raise ModelError(
+            f"the fast route of {method.name} was asked for, which came without a predictor: make one "
+            "(bayesmri distill), or give a number of samples instead"
+        )
     start = _zero_filled(kspace)
     crop = None if asked.full_fov else kspace.header.recon_shape
     grid = (kspace.z.shape[2], kspace.z.shape[3])
     task = _Task.of(kspace, method, center_window(grid, crop or grid))
+    at_mean = _solved(task, on_step if not asked.samples else None)
     result = Reconstruction(
-        image=_solved(task, on_step if not asked.samples else None),
+        image=_crop(at_mean, crop),
         zero_filled=_crop(start, crop),
         truth=None if kspace.truth is None else _crop(kspace.truth, crop),
         mask=kspace.mask,
@@ -121,7 +129,7 @@ def reconstruct(
     if asked.samples:
         contents = contents or [slice_digest(z, kspace.mask) for z in kspace.z]
         streams = [Stream(asked.seed, content, s) for s, content in enumerate(contents)]
-        result = _with_samples(result, _sampled(task, streams, asked, on_step), asked)
+        result = _with_samples(result, _sampled(task, streams, asked, at_mean, on_step), asked)
     return replace(result, seconds=time.perf_counter() - began)
 
 
@@ -150,18 +158,20 @@ class _Task:
 
 
 def _solved(task: _Task, on_step: Callable[[], None] | None) -> Images:
-    """X of every slice, at the mean of θ where it is drawn."""
+    """X of every slice on the whole grid, at the mean of θ where it is drawn."""
     images = []
     for s in range(len(task.volume)):
         x = task.method.solve(task.z(s), task.mask)
-        images.append((rss(x)[0] * task.factor).cpu().numpy()[task.window])
+        images.append((rss(x)[0] * task.factor).cpu().numpy())
         if on_step is not None:
             on_step()
     return np.stack(images)
 
 
-def _sampled(task: _Task, streams: Sequence[Stream], asked: Options, on_step: Callable[[], None] | None) -> Sampled:
-    """Mean and standard deviation of N samples of every slice."""
+def _sampled(
+    task: _Task, streams: Sequence[Stream], asked: Options, at_mean: Images, on_step: Callable[[], None] | None
+) -> Sampled:
+    """Mean and standard deviation of N samples of every slice. at_mean: X_μ of every slice on the whole grid."""
     sampler = task.method.sampler
     assert sampler is not None
 
@@ -175,8 +185,15 @@ def _sampled(task: _Task, streams: Sequence[Stream], asked: Options, on_step: Ca
     shape = (rows.stop - rows.start, columns.stop - columns.start)
     sampled = Sampled.empty(tuple(task.volume.shape), shape, keep=asked.samples if asked.keep_samples else 0)
     for s in range(len(task.volume)):
-        sampled.fill(s, samples(s), window=task.window)
+        estimate = _fast_estimate(task, s, at_mean[s]) if asked.fast else None
+        sampled.fill(s, samples(s), window=task.window, estimate=estimate)
     return sampled
+
+
+def _fast_estimate(task: _Task, s: int, at_mean: NDArray[np.float32]) -> Estimate:
+    assert task.method.predictor is not None
+    X0 = rss(ifft2c(task.z(s)))[0] * task.factor
+    return predicted(task.method.predictor, torch.from_numpy(at_mean).to(X0.device), X0, task.factor)
 
 
 def _with_samples(at_mean: Reconstruction, sampled: Sampled, asked: Options) -> Reconstruction:
@@ -189,6 +206,7 @@ def _with_samples(at_mean: Reconstruction, sampled: Sampled, asked: Options) -> 
         samples=sampled.samples,
         n_samples=asked.samples,
         seed=asked.seed,
+        fast=asked.fast,
         kspace_mean=sampled.kspace_mean,
         kspace_std=sampled.kspace_std,
         coil_std=sampled.coil_std,

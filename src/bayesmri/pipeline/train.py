@@ -38,10 +38,10 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
 
     from bayesmri.data.dataset import Dataset
     from bayesmri.devices import check_device
+    from bayesmri.memory import give_memory_back
     from bayesmri.training.acceleration import accelerator
     from bayesmri.training.distributed import join, leave
     from bayesmri.training.loop import no_hooks, run
-    from bayesmri.memory import give_memory_back
 
     if config.train.threads:
         torch.set_num_threads(config.train.threads)

@@ -1,6 +1,6 @@
 """N samples of every slice, kept as mean and standard deviation: memory follows the volume, not N."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bayesmri.complexes import rss
-from bayesmri.statistics import summarize
+from bayesmri.fast import Few, Predictor
+from bayesmri.statistics import Moments, summarize
 
 Window = tuple[slice, slice]
+Estimate = Callable[[Moments], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +46,16 @@ class Sampled:
             samples=np.empty((grid[0], keep, *shape), np.float32) if keep else None,
         )
 
-    def fill(self, s: int, samples: Iterable[Tensor], *, window: Window) -> None:
+    def fill(self, s: int, samples: Iterable[Tensor], *, window: Window, estimate: Estimate | None = None) -> None:
         """Slice s from its samples, complex (Q, H, W) each, taken one at a time.
 
         window: rows and columns of the grid that the image shows.
+        estimate: X̄ and σ̂ from the moments of X, where they are not simply these moments.
         """
         found = summarize(self._kept(s, samples, window))
-        self.mean[s] = _numpy(found.X.mean)[window]
-        self.std[s] = _numpy(found.X.std())[window]
+        mean, std = (found.X.mean, found.X.std()) if estimate is None else estimate(found.X)
+        self.mean[s] = _numpy(mean)[window]
+        self.std[s] = _numpy(std)[window]
         self.kspace_mean[s] = _numpy(found.u.mean)
         self.kspace_std[s] = _numpy(found.u.std())
         self.coil_std[s] = _numpy(found.x.std())
@@ -61,6 +65,21 @@ class Sampled:
             if self.samples is not None:
                 self.samples[s, i] = _numpy(rss(x))[window]
             yield x
+
+
+def predicted(predictor: Predictor, at_mean: Tensor, zero_filled: Tensor, factor: float) -> Estimate:
+    """X̄ and σ̂ of many samples from the moments of a few; X_μ and X₀ (H, W) of the same slice and in the same units.
+
+    factor: of these units to the model's, in which single precision suffices whatever the scanner's are.
+    """
+
+    @torch.no_grad()
+    def estimate(X: Moments) -> tuple[Tensor, Tensor]:
+        at, zero, mean = ((image.double() / factor).float()[None] for image in (at_mean, zero_filled, X.mean))
+        few = Few(at, zero, mean, (X.spread / X.n / factor**2).float()[None], X.n)
+        return factor * predictor.mean(few)[0].double(), factor * predictor.std(few)[0].double()
+
+    return estimate
 
 
 def column_std(kspace_std: NDArray[np.float32], mask: NDArray[np.bool_]) -> tuple[float, float | None]:

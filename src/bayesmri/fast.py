@@ -1,0 +1,148 @@
+"""σ̂ from a few exact samples: a small network distilled from maps of many samples, shipped with the model.
+
+K samples say where σ is large, but with noise of relative size 1/√(2K). What such maps look like over an image is the
+same for all slices of a model and can be learned: the network takes the deterministic image X_μ, the zero-filled X₀ and
+the moments of the K samples, and corrects a smoothed standard deviation,
+
+    v = (1/K) Σ_i (X_i − X_μ)²,   log σ̂ = ½ log(G ∗ v) + net(features).
+
+All features are ratios, so the estimate follows the scale of the data. The mean of all samples is estimated too, as
+X̄ ≈ X_μ + w_K ((1/K) Σ_i X_i − X_μ) with w_K = K/(K + κ): X_μ has a bias and K samples have noise, κ weighs them.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple, final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bayesmri.errors import ConfigError
+from bayesmri.regularizers.conv import conv
+
+N_FEATURES = 7
+FLOOR = 1e-4  # of the mean variance: below, logarithms of a variance say nothing
+TINY = 1e-18  # whose square single precision still holds
+WIDTHS = (1, 4)  # of the Gaussian windows, in pixels
+
+
+class Few(NamedTuple):
+    """What K samples of slices say, (B, H, W) each: X_μ and X₀ of the same data, mean and variance (1/K) of the K."""
+
+    at_mean: Tensor
+    zero_filled: Tensor
+    mean: Tensor
+    variance: Tensor
+    K: int
+
+
+@final
+@dataclass(frozen=True)
+class PredictorConfig:
+    """features: on the finest of the three scales. kappa: κ, found together with the weights."""
+
+    features: int = 16
+    kappa: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.features < 1 or not 0 <= self.kappa < float("inf"):
+            raise ConfigError(f"{self}: want features of at least 1 and kappa of at least 0")
+
+
+@final
+class Predictor(nn.Module):
+    """A U-shaped network of eight convolutions on three scales, zero at the start: it begins as the smoothed map."""
+
+    def __init__(self, config: PredictorConfig, rng: torch.Generator) -> None:
+        super().__init__()
+        self.config = config
+        C = config.features
+        channels = {
+            "fine": (N_FEATURES, C, C),
+            "middle": (C, 2 * C, 2 * C),
+            "coarse": (2 * C, 2 * C, 2 * C),
+            "up_middle": (4 * C, C),
+            "up_fine": (2 * C, C),
+        }
+        self.layers = nn.ModuleDict({name: _layers(sizes, rng) for name, sizes in channels.items()})
+        self.out = nn.Parameter(torch.zeros(1, C, 1, 1))
+
+    def std(self, few: Few) -> Tensor:
+        """σ̂, (B, H, W), in the units of the images."""
+        inputs, log_std, scale = features(few)
+        return (torch.exp(log_std + self(inputs)) * scale)[:, 0]
+
+    def mean(self, few: Few) -> Tensor:
+        """X̄, (B, H, W)."""
+        return few.at_mean + few.K / (few.K + self.config.kappa) * (few.mean - few.at_mean)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The correction of log σ̂, (B, 1, H, W), from the features (B, 7, H, W)."""
+        fine = self.layers["fine"](inputs.contiguous(memory_format=torch.channels_last))
+        middle = self.layers["middle"](_half(fine))
+        coarse = self.layers["coarse"](_half(middle))
+        middle = self.layers["up_middle"](_join(coarse, middle))
+        fine = self.layers["up_fine"](_join(middle, fine))
+        correction: Tensor = (self.out * fine).sum(dim=1, keepdim=True)
+        return correction
+
+
+def features(few: Few) -> tuple[Tensor, Tensor, Tensor]:
+    """Ratios (B, 7, H, W); ½ log of the smoothed variance (B, 1, H, W); the scale that both lack, (B, 1, 1, 1)."""
+    X, X0, mean, variance = (t[:, None] for t in few[:4])
+    v = variance + (mean - X).square()
+    scale = v.mean(dim=(1, 2, 3), keepdim=True).sqrt().clamp_min(TINY)
+    v = v / scale.square()
+    logs = [0.5 * torch.log(u + FLOOR) for u in (v, *(blur(v, width) for width in WIDTHS))]
+    brightest = X.amax(dim=(2, 3), keepdim=True).clamp_min(TINY)
+    inputs = [
+        *logs,
+        4 * X / brightest,
+        torch.log((X - X0).abs() / scale + 0.1),
+        torch.log((mean - X).abs() / scale + 0.01),
+        torch.full_like(X, few.K**-0.5),
+    ]
+    return torch.cat(inputs, dim=1), logs[-1], scale
+
+
+def blur(v: Tensor, width: int) -> Tensor:
+    """G ∗ v with a Gaussian window of that standard deviation, edges repeated: (B, 1, H, W)."""
+    reach = 3 * width
+    g = torch.exp(-0.5 * (torch.arange(-reach, reach + 1, dtype=v.dtype, device=v.device) / width) ** 2)
+    g = g / g.sum()
+    padded = F.pad(v, (reach,) * 4, mode="replicate")
+    return F.conv2d(F.conv2d(padded, g[None, None, :, None]), g[None, None, None, :])
+
+
+def fit_kappa(bias: float, noise: float) -> float:
+    """κ of the weight w_K with the least error: the variance of one sample over the squared bias of X_μ.
+
+    bias, noise: mean over pixels of (X_μ − X̄)² and of the samples' variance.
+    """
+    return noise / max(bias, 1e-12 * noise, torch.finfo(torch.float64).tiny)
+
+
+class _Layer(nn.Module):
+    """silu(k ∗ x + b), edges repeated; the convolution of the regularizers, for its fast derivative."""
+
+    def __init__(self, n_in: int, n_out: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.k = nn.Parameter(torch.randn(n_out, n_in, 3, 3, generator=rng) / (9 * n_in) ** 0.5)
+        self.b = nn.Parameter(torch.zeros(n_out, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.silu(conv(x, self.k) + self.b)
+
+
+def _layers(channels: tuple[int, ...], rng: torch.Generator) -> nn.Sequential:
+    return nn.Sequential(*(_Layer(a, b, rng) for a, b in pairwise(channels)))
+
+
+def _half(x: Tensor) -> Tensor:
+    return F.avg_pool2d(x, 2, ceil_mode=True)
+
+
+def _join(coarse: Tensor, fine: Tensor) -> Tensor:
+    size = (fine.shape[-2], fine.shape[-1])
+    return torch.cat([F.interpolate(coarse, size=size, mode="bilinear", align_corners=False), fine], dim=1)

@@ -1,0 +1,143 @@
+"""Distillation: a predictor of σ̂ learns from maps of many exact samples on the data that the model was trained on."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+
+import torch
+from torch import Tensor
+
+from bayesmri.complexes import rss
+from bayesmri.data.dataset import Batch, Dataset, generator
+from bayesmri.errors import ConfigError, ModelError
+from bayesmri.fast import Few, Predictor, PredictorConfig, fit_kappa
+from bayesmri.model import Model
+from bayesmri.physics.fourier import ifft2c
+from bayesmri.posterior.delta import Delta
+from bayesmri.regularizers.base import Bound, ParametricRegularizer
+from bayesmri.solver import unroll
+
+
+@dataclass(frozen=True)
+class DistillConfig:
+    """How a predictor is made.
+
+    elements: training slices with exact maps. samples: N of each map. few: K runs from 2 to this.
+    iterations, batch, lr: of Adam, its rate following a cosine to zero. features: of the network.
+    """
+
+    elements: int = 320
+    samples: int = 40
+    few: int = 8
+    iterations: int = 1200
+    batch: int = 4
+    lr: float = 3e-3
+    features: int = 16
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("elements", "iterations", "batch", "features"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"distill: {name} = {getattr(self, name)}: want at least 1")
+        if self.few < 2 or self.samples < 2 * self.few or not self.lr > 0:
+            raise ConfigError(
+                f"distill: K up to {self.few} of {self.samples} samples at a rate of {self.lr:g}: "
+                "want K of at least 2, at least twice as many samples, and a rate above 0"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """Slices of one shape with N exact samples each: X_μ and X₀ (B, H, W), samples (B, N, H, W) in half precision."""
+
+    at_mean: Tensor
+    zero_filled: Tensor
+    samples: Tensor
+
+
+@torch.no_grad()
+def exact(model: Model, batch: Batch, N: int, rng: torch.Generator, accelerate: Callable[[Bound], Bound]) -> Exact:
+    """N draws of θ, each serving all slices of the batch."""
+    reg, posterior = model.regularizer, model.distribution()
+    if isinstance(posterior, Delta) or not isinstance(reg, ParametricRegularizer):
+        raise ModelError("a model without a posterior came: there are no samples to learn from")
+
+    def image(bound: Bound) -> Tensor:
+        return rss(unroll(batch.z, batch.mask, accelerate(bound), T=model.T, S=model.S))
+
+    at_mean = image(reg.bind({name: w.detach() for name, w in posterior.mean().items()}))
+    samples = [image(reg.bind(posterior.sample(rng))).half() for _ in range(N)]
+    return Exact(at_mean, rss(ifft2c(batch.z)), torch.stack(samples, dim=1))
+
+
+def exact_maps(
+    model: Model, dataset: Dataset, config: DistillConfig, accelerate: Callable[[Bound], Bound]
+) -> Iterator[Exact]:
+    """Slices of the dataset with their samples until there are enough."""
+    found = 0
+    for step in count():
+        for batch in dataset.batches(step, range(min(config.batch, config.elements - found))):
+            yield exact(model, batch, config.samples, generator(config.seed, "distill", step), accelerate)
+            found += len(batch.z)
+        if found >= config.elements:
+            return
+
+
+def distill(maps: Iterable[Exact], config: DistillConfig, on_step: Callable[[float], None]) -> Predictor:
+    """A predictor with the least relative error of σ̂ from K of the samples against that of the others.
+
+        ‖σ̂(K samples) − σ(N − K others)‖² / ‖σ(N − K others)‖²
+
+    on_step: called with the square root of that after each update.
+    """
+    groups = list(maps)
+    settings = PredictorConfig(config.features, kappa=_kappa(groups))
+    predictor = Predictor(settings, generator(config.seed, "predictor"))
+    adam = torch.optim.Adam(predictor.parameters(), lr=config.lr)
+    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.iterations)
+    sizes = torch.tensor([float(len(group.at_mean)) for group in groups])
+    for step in range(config.iterations):
+        rng = generator(config.seed, "update", step)
+        few, std = _task(groups[int(torch.multinomial(sizes, 1, generator=rng))], config, rng)
+        loss = relative_error(predictor.std(few), std).square().mean()
+        adam.zero_grad()
+        torch.autograd.backward(loss)
+        adam.step()
+        cosine.step()
+        on_step(float(loss.detach().sqrt()))
+    return predictor.requires_grad_(False)
+
+
+def relative_error(std: Tensor, reference: Tensor) -> Tensor:
+    """‖std − reference‖₂ / ‖reference‖₂ of every slice: (B, H, W) → (B,)."""
+    norm: Tensor = torch.linalg.vector_norm(reference, dim=(-2, -1)).clamp_min(torch.finfo(reference.dtype).tiny)
+    error: Tensor = torch.linalg.vector_norm(std - reference, dim=(-2, -1))
+    return error / norm
+
+
+def _task(group: Exact, config: DistillConfig, rng: torch.Generator) -> tuple[Few, Tensor]:
+    """A few samples of some slices, flipped at random, and the standard deviation of the other samples."""
+    some = torch.randint(len(group.at_mean), (config.batch,), generator=rng)
+    K = int(torch.randint(2, config.few + 1, (1,), generator=rng))
+    order = torch.randperm(group.samples.shape[1], generator=rng)
+    sides = [side for side in (-1, -2) if torch.rand(1, generator=rng) < 0.5]
+    X, X0 = group.at_mean[some].flip(sides), group.zero_filled[some].flip(sides)
+    samples = group.samples[some].float().flip(sides)
+    taken, others = samples[:, order[:K]], samples[:, order[K:]]
+    return Few(X, X0, taken.mean(dim=1), taken.var(dim=1, correction=0), K), others.std(dim=1, correction=0)
+
+
+def _kappa(groups: list[Exact]) -> float:
+    """κ over all slices; of the squared bias of X_μ what noise the mean of N samples adds to it is taken away."""
+    bias = noise = 0.0
+    for group in groups:
+        samples = group.samples.float()
+        N = samples.shape[1]
+        variance = samples.var(dim=1, correction=1)
+        bias += float(((samples.mean(dim=1) - group.at_mean).square() - variance / N).sum())
+        noise += float(variance.sum())
+    return fit_kappa(max(bias, 0.0), noise)
+
+
+def with_predictor(model: Model, predictor: Predictor, facts: dict[str, object]) -> Model:
+    return replace(model, predictor=predictor, card={**model.card, "predictor": facts})

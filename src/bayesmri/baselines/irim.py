@@ -13,7 +13,7 @@ from bayesmri.physics.fidelity import fidelity_grad
 from bayesmri.physics.fourier import ifft2c
 
 REFLECTIONS = 3  # Householder reflections that make up one orthogonal mixing of the channels
-CALM = 0.1  # factor of the last convolutions' start values: the machine starts near x = F⁻¹z
+CALM = 0.5  # factor of the last convolutions' start values: the machine starts near x = F⁻¹z
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,7 @@ class IRIM(Network):
         draw_convolutions_(self, rng)
         for layer in self.modules():
             if isinstance(layer, InvertibleLayer):
-                layer.mirrors.normal_(generator=rng)
-                for parameter in layer.grow.parameters():
-                    parameter.mul_(CALM)
+                layer.draw_(rng)
         self.read.weight.copy_(torch.eye(2 * self.config.Q, self.config.channels)[..., None, None])
         assert self.read.bias is not None
         self.read.bias.zero_()
@@ -135,6 +133,18 @@ class InvertibleLayer(nn.Module):
         self.look = nn.Conv2d(half, hidden, stride, stride=stride)
         self.think = nn.Conv2d(hidden, hidden, 3, padding=1)
         self.grow = nn.ConvTranspose2d(hidden, 2 * half, stride, stride=stride)
+
+    @torch.no_grad()
+    def draw_(self, rng: torch.Generator) -> None:
+        """Convolutions that keep the variance through rectifiers (He et al. 2015), but for the last, which is calm."""
+        self.mirrors.normal_(generator=rng)
+        for layer, gain, inputs in (
+            (self.look, 6.0, self.look.weight[0].numel()),
+            (self.think, 6.0, self.think.weight[0].numel()),
+            (self.grow, 3.0 * CALM**2, self.grow.in_channels),
+        ):
+            bound = (gain / inputs) ** 0.5
+            layer.weight.uniform_(-bound, bound, generator=rng)
 
     def forward(self, v: Tensor) -> Tensor:
         return v + self._change(v)

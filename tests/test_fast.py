@@ -17,6 +17,7 @@ from bayesmri.cli import main
 from bayesmri.data.formats import read_kspace
 from bayesmri.errors import ConfigError, ModelError
 from bayesmri.fast import FLOOR, WIDTHS, Few, Predictor, PredictorConfig, blur, fit_kappa
+from bayesmri.physics.fourier import ifft2c
 from bayesmri.pipeline.options import FAST_SAMPLES, Options, Trial
 from bayesmri.pipeline.reconstruct import reconstruct
 from bayesmri.pipeline.sampling import Sampling, undersample
@@ -39,13 +40,15 @@ def predictor(features: int = 4, kappa: float = 2.0, *, seed: int = 0) -> Predic
 
 def few(shape: tuple[int, int] = (21, 18), K: int = 3, *, seed: int = 0) -> Few:
     X, X0, mean = (5 + torch.randn(2, *shape, generator=generator(seed + i)) for i in range(3))
-    return Few(X, X0, mean, torch.rand(2, *shape, generator=generator(seed + 9)), K)
+    v, c = (torch.rand(2, *shape, generator=generator(seed + i)) for i in (8, 9))
+    return Few(X, X0, mean, v, 2 * c, K)
 
 
 @pytest.mark.parametrize("factor", [1e-6, 3.0, 1e8])
 def test_the_estimates_follow_the_scale_of_the_data(factor: float) -> None:
     one = few()
-    scaled = Few(*(factor * t for t in one[:3]), factor**2 * one.variance, one.K)  # type: ignore[misc]
+    X, X0, mean = (factor * t for t in (one.at_mean, one.zero_filled, one.mean))
+    scaled = Few(X, X0, mean, factor**2 * one.variance, factor**2 * one.coil_power, one.K)
     net = predictor()
     torch.testing.assert_close(net.std(scaled), factor * net.std(one), rtol=1e-4, atol=0)
     torch.testing.assert_close(net.mean(scaled), factor * net.mean(one), rtol=1e-5, atol=0)
@@ -62,11 +65,11 @@ def test_a_new_predictor_is_the_smoothed_map(shape: tuple[int, int]) -> None:
 
 def test_nothing_that_varies_gives_nothing_and_no_nan() -> None:
     still = torch.full((1, 9, 8), 3.0)
-    std = predictor().std(Few(still, still, still, torch.zeros(1, 9, 8), 3))
+    std = predictor().std(Few(still, still, still, torch.zeros(1, 9, 8), torch.zeros(1, 9, 8), 3))
     assert torch.isfinite(std).all()
     assert std.max() < 1e-6
     empty = torch.zeros(1, 9, 8)
-    assert torch.isfinite(predictor().std(Few(empty, empty, empty, empty, 3))).all()
+    assert torch.isfinite(predictor().std(Few(empty, empty, empty, empty, empty, 3))).all()
 
 
 def test_kappa_has_the_least_error_of_the_mean() -> None:
@@ -83,7 +86,7 @@ def exact(n: int, *, seed: int, N: int = 24) -> Exact:
     X = 1 + blur(torch.randn(n, 1, 24, 28, generator=g), 2)[:, 0]
     std = 0.2 * torch.sigmoid(20 * (X - 1))
     samples = X[:, None] + std[:, None] * torch.randn(n, N, 24, 28, generator=g)
-    return Exact(X, 0.9 * X, samples.half())
+    return Exact(X, 0.9 * X, samples.half(), (samples - X[:, None]).abs().half())
 
 
 def test_distillation_learns_what_a_few_samples_cannot_say() -> None:
@@ -94,7 +97,8 @@ def test_distillation_learns_what_a_few_samples_cannot_say() -> None:
     new = exact(8, seed=2, N=300)
     truth = new.samples[:, 3:].float().std(dim=1)
     three = new.samples[:, :3].float()
-    from_few = Few(new.at_mean, new.zero_filled, three.mean(dim=1), three.var(dim=1, correction=0), 3)
+    power = new.coil_distance[:, :3].float().square().mean(dim=1)
+    from_few = Few(new.at_mean, new.zero_filled, three.mean(dim=1), three.var(dim=1, correction=0), power, 3)
     learned = relative_error(net.std(from_few), truth).mean()
     assert learned < 0.5 * relative_error(three.std(dim=1, correction=0), truth).mean()
     assert net.config.kappa > 10  # X_μ has no bias here: samples add noise only
@@ -144,11 +148,16 @@ def test_the_pipeline_hands_the_predictor_what_it_was_made_for(folder: Path) -> 
     assert found.n_samples == FAST_SAMPLES
     assert slow.samples is not None
     assert slow.deterministic is not None
+    assert slow.kspace_mean is not None
+    assert slow.coil_std is not None
     assert found.std is not None
     assert model.predictor is not None
     images: list[Tensor] = [torch.from_numpy(a) for a in (slow.deterministic, slow.zero_filled, slow.image)]
     variance = torch.from_numpy(slow.samples).var(dim=1, correction=0)
-    want = Few(images[0], images[1], images[2], variance, FAST_SAMPLES)
+    x = model.reconstruct(torch.from_numpy(kspace.z), torch.from_numpy(kspace.mask))
+    away = ifft2c(torch.from_numpy(slow.kspace_mean)) - x
+    power = (torch.from_numpy(slow.coil_std).square() + away.abs().square()).sum(dim=1)
+    want = Few(images[0], images[1], images[2], variance, power, FAST_SAMPLES)
     np.testing.assert_allclose(found.std, model.predictor.std(want).numpy(), rtol=1e-3)
     np.testing.assert_allclose(found.image, model.predictor.mean(want).numpy(), rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(found.deterministic, slow.deterministic)

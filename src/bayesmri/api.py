@@ -71,7 +71,7 @@ def reconstruct(
     model: "tv", "zero-filled" or "l1-wavelet", or a trained model: "auto" (a shipped one that fits coils and
         acceleration; `method` of the result names it), a shipped name, a run folder or file, or a loaded one.
     samples: N draws of the model's posterior; 0 reconstructs once, at its mean.
-    fast: three draws, or as many as `samples` says, of which the model's predictor makes mean and std.
+    fast: six draws, or as many as `samples` says, of which the model's predictor makes mean and std.
     seed: of the draws. keep_samples: also give `samples`, (slices, N, h, w).
     """
     from bayesmri.pipeline.reconstruct import reconstruct as run

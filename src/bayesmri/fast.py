@@ -2,9 +2,10 @@
 
 K samples say where σ is large, but with noise of relative size 1/√(2K). What such maps look like over an image is the
 same for all slices of a model and can be learned: the network takes the deterministic image X_μ, the zero-filled X₀ and
-the moments of the K samples, and corrects a smoothed standard deviation,
+the moments of the K samples, of their images and of the complex coil images behind them, which vary together with
+them and have more degrees of freedom, and corrects a smoothed standard deviation,
 
-    v = (1/K) Σ_i (X_i − X_μ)²,   log σ̂ = ½ log(G ∗ v) + net(features).
+    v = (1/K) Σ_i (X_i − X_μ)²,   c = (1/K) Σ_i Σ_q |x_{i,q} − x_{μ,q}|²,   log σ̂ = ½ log(G ∗ v) + net(features).
 
 All features are ratios, so the estimate follows the scale of the data. The mean of all samples is estimated too, as
 X̄ ≈ X_μ + w_K ((1/K) Σ_i X_i − X_μ) with w_K = K/(K + κ): X_μ has a bias and K samples have noise, κ weighs them.
@@ -21,19 +22,24 @@ from torch import Tensor, nn
 from bayesmri.errors import ConfigError
 from bayesmri.regularizers.conv import conv
 
-N_FEATURES = 7
+N_FEATURES = 10
 FLOOR = 1e-4  # of the mean variance: below, logarithms of a variance say nothing
 TINY = 1e-18  # whose square single precision still holds
 WIDTHS = (1, 4)  # of the Gaussian windows, in pixels
 
 
 class Few(NamedTuple):
-    """What K samples of slices say, (B, H, W) each: X_μ and X₀ of the same data, mean and variance (1/K) of the K."""
+    """What K samples of slices say, (B, H, W) each.
+
+    at_mean, zero_filled: X_μ and X₀ of the same data. mean, variance: of the K images, with 1/K.
+    coil_power: c, how far their coil images lie from those at the mean of θ.
+    """
 
     at_mean: Tensor
     zero_filled: Tensor
     mean: Tensor
     variance: Tensor
+    coil_power: Tensor
     K: int
 
 
@@ -78,7 +84,7 @@ class Predictor(nn.Module):
         return few.at_mean + few.K / (few.K + self.config.kappa) * (few.mean - few.at_mean)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The correction of log σ̂, (B, 1, H, W), from the features (B, 7, H, W)."""
+        """The correction of log σ̂, (B, 1, H, W), from the features (B, 10, H, W)."""
         fine = self.layers["fine"](inputs.contiguous(memory_format=torch.channels_last))
         middle = self.layers["middle"](_half(fine))
         coarse = self.layers["coarse"](_half(middle))
@@ -89,12 +95,12 @@ class Predictor(nn.Module):
 
 
 def features(few: Few) -> tuple[Tensor, Tensor, Tensor]:
-    """Ratios (B, 7, H, W); ½ log of the smoothed variance (B, 1, H, W); the scale that both lack, (B, 1, 1, 1)."""
-    X, X0, mean, variance = (t[:, None] for t in few[:4])
+    """Ratios (B, 10, H, W); ½ log of the smoothed variance (B, 1, H, W); the scale that both lack, (B, 1, 1, 1)."""
+    X, X0, mean, variance, c = (t[:, None] for t in few[:5])
     v = variance + (mean - X).square()
     scale = v.mean(dim=(1, 2, 3), keepdim=True).sqrt().clamp_min(TINY)
-    v = v / scale.square()
-    logs = [0.5 * torch.log(u + FLOOR) for u in (v, *(blur(v, width) for width in WIDTHS))]
+    v, c = v / scale.square(), c / scale.square()
+    logs = [0.5 * torch.log(u + FLOOR) for w in (c, v) for u in (w, *(blur(w, width) for width in WIDTHS))]
     brightest = X.amax(dim=(2, 3), keepdim=True).clamp_min(TINY)
     inputs = [
         *logs,

@@ -15,18 +15,18 @@ from torch import Tensor
 from bayesmri.complexes import rss
 from bayesmri.data.kspace import KSpace
 from bayesmri.errors import ModelError
-from bayesmri.fast import Few
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.pipeline.methods import Method, learned
 from bayesmri.pipeline.options import FAST_SAMPLES, Trial
 from bayesmri.pipeline.sampling import Sampling, undersample
 from bayesmri.pipeline.study import Request
 from bayesmri.pipeline.study_volumes import Loaded, Volumes, load_stochastic, middle_slices, taken
+from bayesmri.pipeline.uncertainty import predicted
 from bayesmri.sampler import Stream, slice_digest
-from bayesmri.statistics import Moments
+from bayesmri.statistics import Moments, summarize
 from bayesmri.training.distill import relative_error
 
-EXACT, FAST = (2, 4, 8, 16, 32), (2, FAST_SAMPLES, 5, 7)
+EXACT, FAST = (2, 4, 8, 16, 32), tuple(sorted({2, 3, 4, 7, FAST_SAMPLES}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,22 +79,21 @@ def measure(name: str, kspace: KSpace, s: int, method: Method, trial: Trial) -> 
     z = volume[s][None] / method.scaling.factor(volume)
     mask = torch.from_numpy(kspace.mask)
     stream = Stream(trial.seed, slice_digest(kspace.z[s], kspace.mask), s)
-    at_mean, alone = _timed(lambda: rss(method.solve(z, mask))[0])
-    X0 = rss(ifft2c(z))[0]
-    images, spent = [], [0.0]
+    at_mean, alone = _timed(lambda: method.solve(z, mask)[0])
+    estimate = predicted(method.predictor, at_mean, ifft2c(z)[0], 1.0)
+    samples, spent = [], [0.0]
     for x, seconds in _each(method.sampler.samples(z, mask, stream, range(max(EXACT)))):
-        images.append(rss(x)[0])
+        samples.append(x[0])
         spent.append(spent[-1] + seconds)
     others = range(max(EXACT), max(EXACT) + trial.reference)
     reference = _moments(rss(x)[0] for x in method.sampler.samples(z, mask, stream, others)).std()
     errors, costs = {}, {}
     for N in EXACT:
-        errors["exact", N] = _error(_moments(iter(images[:N])).std(), reference)
+        errors["exact", N] = _error(_moments(rss(x) for x in samples[:N]).std(), reference)
         costs["exact", N] = spent[N] / alone
     for K in FAST:
-        X = _moments(iter(images[:K]))
-        few = Few(at_mean[None], X0[None], X.mean.float()[None], (X.spread / K).float()[None], K)
-        std, seconds = _timed(lambda few=few: method.predictor.std(few)[0])  # type: ignore[misc]
+        found = summarize(samples[:K])
+        std, seconds = _timed(lambda found=found: estimate(found)[1])  # type: ignore[misc]
         errors["fast", K] = _error(std, reference)
         costs["fast", K] = (alone + spent[K] + seconds) / alone
     return Measured(name, errors, costs, alone)

@@ -115,9 +115,9 @@ def reconstruct(
     crop = None if asked.full_fov else kspace.header.recon_shape
     grid = (kspace.z.shape[2], kspace.z.shape[3])
     task = _Task.of(kspace, method, center_window(grid, crop or grid))
-    at_mean = _solved(task, on_step if not asked.samples else None)
+    at_mean = _solved(task, on_step if not asked.samples else None, keep=asked.fast)
     result = Reconstruction(
-        image=_crop(at_mean, crop),
+        image=_crop(at_mean.images, crop),
         zero_filled=_crop(start, crop),
         truth=None if kspace.truth is None else _crop(kspace.truth, crop),
         mask=kspace.mask,
@@ -129,7 +129,7 @@ def reconstruct(
     if asked.samples:
         contents = contents or [slice_digest(z, kspace.mask) for z in kspace.z]
         streams = [Stream(asked.seed, content, s) for s, content in enumerate(contents)]
-        result = _with_samples(result, _sampled(task, streams, asked, at_mean, on_step), asked)
+        result = _with_samples(result, _sampled(task, streams, asked, at_mean.coils, on_step), asked)
     return replace(result, seconds=time.perf_counter() - began)
 
 
@@ -157,21 +157,31 @@ class _Task:
         return self.volume[s][None].to(self.method.device) / self.factor
 
 
-def _solved(task: _Task, on_step: Callable[[], None] | None) -> Images:
-    """X of every slice on the whole grid, at the mean of θ where it is drawn."""
-    images = []
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """Slices on the whole grid. images: X. coils: x of every slice in the method's scale, where it was kept."""
+
+    images: Images
+    coils: list[Tensor]
+
+
+def _solved(task: _Task, on_step: Callable[[], None] | None, *, keep: bool) -> _Solved:
+    """Every slice, at the mean of θ where it is drawn."""
+    images, coils = [], []
     for s in range(len(task.volume)):
-        x = task.method.solve(task.z(s), task.mask)
-        images.append((rss(x)[0] * task.factor).cpu().numpy())
+        x = task.method.solve(task.z(s), task.mask)[0]
+        images.append((rss(x) * task.factor).cpu().numpy())
+        if keep:
+            coils.append(x)
         if on_step is not None:
             on_step()
-    return np.stack(images)
+    return _Solved(np.stack(images), coils)
 
 
 def _sampled(
-    task: _Task, streams: Sequence[Stream], asked: Options, at_mean: Images, on_step: Callable[[], None] | None
+    task: _Task, streams: Sequence[Stream], asked: Options, at_mean: list[Tensor], on_step: Callable[[], None] | None
 ) -> Sampled:
-    """Mean and standard deviation of N samples of every slice. at_mean: X_μ of every slice on the whole grid."""
+    """Mean and standard deviation of N samples of every slice. at_mean: x_μ of every slice, for the fast route."""
     sampler = task.method.sampler
     assert sampler is not None
 
@@ -190,10 +200,9 @@ def _sampled(
     return sampled
 
 
-def _fast_estimate(task: _Task, s: int, at_mean: NDArray[np.float32]) -> Estimate:
+def _fast_estimate(task: _Task, s: int, at_mean: Tensor) -> Estimate:
     assert task.method.predictor is not None
-    X0 = rss(ifft2c(task.z(s)))[0] * task.factor
-    return predicted(task.method.predictor, torch.from_numpy(at_mean).to(X0.device), X0, task.factor)
+    return predicted(task.method.predictor, at_mean, ifft2c(task.z(s))[0], task.factor)
 
 
 def _with_samples(at_mean: Reconstruction, sampled: Sampled, asked: Options) -> Reconstruction:

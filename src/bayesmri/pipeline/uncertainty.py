@@ -10,10 +10,10 @@ from torch import Tensor
 
 from bayesmri.complexes import rss
 from bayesmri.fast import Few, Predictor
-from bayesmri.statistics import Moments, summarize
+from bayesmri.statistics import Summary, summarize
 
 Window = tuple[slice, slice]
-Estimate = Callable[[Moments], tuple[Tensor, Tensor]]
+Estimate = Callable[[Summary], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +50,10 @@ class Sampled:
         """Slice s from its samples, complex (Q, H, W) each, taken one at a time.
 
         window: rows and columns of the grid that the image shows.
-        estimate: X̄ and σ̂ from the moments of X, where they are not simply these moments.
+        estimate: X̄ and σ̂ where they are not simply the moments of X.
         """
         found = summarize(self._kept(s, samples, window))
-        mean, std = (found.X.mean, found.X.std()) if estimate is None else estimate(found.X)
+        mean, std = (found.X.mean, found.X.std()) if estimate is None else estimate(found)
         self.mean[s] = _numpy(mean)[window]
         self.std[s] = _numpy(std)[window]
         self.kspace_mean[s] = _numpy(found.u.mean)
@@ -67,16 +67,20 @@ class Sampled:
             yield x
 
 
-def predicted(predictor: Predictor, at_mean: Tensor, zero_filled: Tensor, factor: float) -> Estimate:
-    """X̄ and σ̂ of many samples from the moments of a few; X_μ and X₀ (H, W) of the same slice and in the same units.
+def predicted(predictor: Predictor, at_mean: Tensor, start: Tensor, factor: float) -> Estimate:
+    """X̄ and σ̂ of many samples from the moments of a few.
 
-    factor: of these units to the model's, in which single precision suffices whatever the scanner's are.
+    at_mean, start: the coil images x_μ and x₀ (Q, H, W) of the same slice, in the model's units.
+    factor: of these units to those of the samples. In the model's, single precision suffices whatever the scanner's.
     """
 
     @torch.no_grad()
-    def estimate(X: Moments) -> tuple[Tensor, Tensor]:
-        at, zero, mean = ((image.double() / factor).float()[None] for image in (at_mean, zero_filled, X.mean))
-        few = Few(at, zero, mean, (X.spread / X.n / factor**2).float()[None], X.n)
+    def estimate(found: Summary) -> tuple[Tensor, Tensor]:
+        X, x = found.X, found.x
+        power = (x.spread / x.n / factor**2 + (x.mean / factor - at_mean).abs().square()).sum(dim=0)
+        images = (rss(at_mean), rss(start), X.mean / factor, X.spread / X.n / factor**2, power)
+        at, zero, mean, variance, power = (image.float()[None] for image in images)
+        few = Few(at, zero, mean, variance, power, X.n)
         return factor * predictor.mean(few)[0].double(), factor * predictor.std(few)[0].double()
 
     return estimate

@@ -48,11 +48,16 @@ class DistillConfig:
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """Slices of one shape with N exact samples each: X_μ and X₀ (B, H, W), samples (B, N, H, W) in half precision."""
+    """Slices of one shape with N exact samples each.
+
+    at_mean, zero_filled: X_μ and X₀, (B, H, W). samples: (B, N, H, W) in half precision.
+    coil_distance: (Σ_q |x_{i,q} − x_{μ,q}|²)^{1/2} of every sample, (B, N, H, W) in half precision.
+    """
 
     at_mean: Tensor
     zero_filled: Tensor
     samples: Tensor
+    coil_distance: Tensor
 
 
 @torch.no_grad()
@@ -62,12 +67,16 @@ def exact(model: Model, batch: Batch, N: int, rng: torch.Generator, accelerate: 
     if isinstance(posterior, Delta) or not isinstance(reg, ParametricRegularizer):
         raise ModelError("a model without a posterior came: there are no samples to learn from")
 
-    def image(bound: Bound) -> Tensor:
-        return rss(unroll(batch.z, batch.mask, accelerate(bound), T=model.T, S=model.S))
+    def solved(bound: Bound) -> Tensor:
+        return unroll(batch.z, batch.mask, accelerate(bound), T=model.T, S=model.S)
 
-    at_mean = image(reg.bind({name: w.detach() for name, w in posterior.mean().items()}))
-    samples = [image(reg.bind(posterior.sample(rng))).half() for _ in range(N)]
-    return Exact(at_mean, rss(ifft2c(batch.z)), torch.stack(samples, dim=1))
+    at_mean = solved(reg.bind({name: w.detach() for name, w in posterior.mean().items()}))
+    images, distances = [], []
+    for _ in range(N):
+        x = solved(reg.bind(posterior.sample(rng)))
+        images.append(rss(x).half())
+        distances.append(rss(x - at_mean).half())
+    return Exact(rss(at_mean), rss(ifft2c(batch.z)), torch.stack(images, dim=1), torch.stack(distances, dim=1))
 
 
 def exact_maps(
@@ -124,7 +133,8 @@ def _task(group: Exact, config: DistillConfig, rng: torch.Generator) -> tuple[Fe
     X, X0 = group.at_mean[some].flip(sides), group.zero_filled[some].flip(sides)
     samples = group.samples[some].float().flip(sides)
     taken, others = samples[:, order[:K]], samples[:, order[K:]]
-    return Few(X, X0, taken.mean(dim=1), taken.var(dim=1, correction=0), K), others.std(dim=1, correction=0)
+    power = group.coil_distance[some][:, order[:K]].float().flip(sides).square().mean(dim=1)
+    return Few(X, X0, taken.mean(dim=1), taken.var(dim=1, correction=0), power, K), others.std(dim=1, correction=0)
 
 
 def _kappa(groups: list[Exact]) -> float:

@@ -49,11 +49,11 @@ def bench(
     """The four ratios, and the times behind them."""
     if threads is not None:
         torch.set_num_threads(threads)
-    keep_memory()
-    say("∇R, compiled and plain, and the machine's convolution peak")
-    gradient = gradient_speed(effort)
     say("training steps, compiled and by autograd")
     training = training_speed(effort.repeats)
+    say("∇R, compiled and plain, and the machine's convolution peak")
+    keep_memory()  # as reconstructing does, and training does not
+    gradient = gradient_speed(effort)
     say("training memory at S = 5 and S = 15")
     memory = {S: training_memory(S) for S in (5, 15)} if effort.memory else None
     return {

@@ -58,9 +58,17 @@ def test_the_estimates_follow_the_scale_of_the_data(factor: float) -> None:
 def test_a_new_predictor_is_the_smoothed_map(shape: tuple[int, int]) -> None:
     one = few(shape)
     v = one.variance + (one.mean - one.at_mean).square()
-    floor = FLOOR * v.mean(dim=(1, 2), keepdim=True)
+    floor = FLOOR * v.square().sum(dim=(1, 2), keepdim=True) / v.sum(dim=(1, 2), keepdim=True)
     want = (blur(v[:, None], WIDTHS[-1])[:, 0] + floor).sqrt()
     torch.testing.assert_close(Predictor(PredictorConfig(4), generator(0)).std(one), want)
+
+
+def test_empty_background_changes_nothing_far_from_it() -> None:
+    """Features are ratios to what is typical of the object, not of the field of view."""
+    one = few((40, 40))
+    wide = Few(*(torch.nn.functional.pad(t, (0, 60, 0, 60)) for t in one[:5]), one.K)  # type: ignore[arg-type,call-arg]
+    net = predictor()
+    torch.testing.assert_close(net.std(wide)[:, :8, :8], net.std(one)[:, :8, :8], rtol=1e-4, atol=0)
 
 
 def test_nothing_that_varies_gives_nothing_and_no_nan() -> None:

@@ -23,7 +23,7 @@ from bayesmri.errors import ConfigError
 from bayesmri.regularizers.conv import conv
 
 N_FEATURES = 10
-FLOOR = 1e-4  # of the mean variance: below, logarithms of a variance say nothing
+FLOOR = 1e-4  # of the typical variance: below, logarithms of a variance say nothing
 TINY = 1e-18  # whose square single precision still holds
 WIDTHS = (1, 4)  # of the Gaussian windows, in pixels
 
@@ -98,18 +98,25 @@ def features(few: Few) -> tuple[Tensor, Tensor, Tensor]:
     """Ratios (B, 10, H, W); ½ log of the smoothed variance (B, 1, H, W); the scale that both lack, (B, 1, 1, 1)."""
     X, X0, mean, variance, c = (t[:, None] for t in few[:5])
     v = variance + (mean - X).square()
-    scale = v.mean(dim=(1, 2, 3), keepdim=True).sqrt().clamp_min(TINY)
+    scale = _typical(v).sqrt().clamp_min(TINY)
     v, c = v / scale.square(), c / scale.square()
     logs = [0.5 * torch.log(u + FLOOR) for w in (c, v) for u in (w, *(blur(w, width) for width in WIDTHS))]
-    brightest = X.amax(dim=(2, 3), keepdim=True).clamp_min(TINY)
+    bright = _typical(X).clamp_min(TINY)
     inputs = [
         *logs,
-        4 * X / brightest,
+        2 * X / bright,
         torch.log((X - X0).abs() / scale + 0.1),
         torch.log((mean - X).abs() / scale + 0.01),
         torch.full_like(X, few.K**-0.5),
     ]
     return torch.cat(inputs, dim=1), logs[-1], scale
+
+
+def _typical(v: Tensor) -> Tensor:
+    """Σ v² / Σ v of every slice, (B, 1, 1, 1): a mean that the share of empty background does not move."""
+    size = v.amax(dim=(1, 2, 3), keepdim=True).clamp_min(TINY**2)  # so that squares stay within single precision
+    u = v / size
+    return size * u.square().sum(dim=(1, 2, 3), keepdim=True) / u.sum(dim=(1, 2, 3), keepdim=True).clamp_min(TINY)
 
 
 def blur(v: Tensor, width: int) -> Tensor:

@@ -12,6 +12,7 @@ from bayesmri.complexes import rss
 from bayesmri.physics.fourier import ifft2c
 
 SLOPE = 0.2  # of the leaky rectifiers
+CALM = 0.1  # factor of the last convolution's start values
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,12 @@ class UNet(Network):
         X = (X0 if self.residual else mean) + std * self.hourglass(v)
         return torch.complex(X, torch.zeros_like(X))
 
+    @torch.no_grad()
     def draw_(self, rng: torch.Generator) -> None:
         draw_convolutions_(self, rng)
+        if self.residual:  # start as a small change of the zero-filled image
+            for parameter in self.hourglass.last.parameters():
+                parameter.mul_(CALM)
 
     def smallest(self) -> int:
         return smallest_image(self.config.pools)

@@ -14,6 +14,7 @@ from bayesmri.errors import ConfigError
 from bayesmri.physics.calibration import central_lines, unit_rss
 from bayesmri.physics.fourier import fft2c, ifft2c
 
+CALM = 0.1  # factor of the last convolutions' start values: the steps start as small changes of k
 GRID = 16  # images are padded to multiples of this, whatever the number of pools
 
 
@@ -79,6 +80,10 @@ class VarNet(Network):
         draw_convolutions_(self, rng)
         for eta in self.eta:
             eta.fill_(1.0)
+        for module in self.steps.modules():
+            if isinstance(module, Hourglass):
+                for parameter in module.last.parameters():
+                    parameter.mul_(CALM)
 
     def smallest(self) -> int:
         """Images are padded to multiples of 16 first, so the smallest is the least that pads to enough."""

@@ -21,6 +21,7 @@ from bayesmri.physics.fourier import ifft2c
 from bayesmri.pipeline.options import FAST_SAMPLES, Options, Trial
 from bayesmri.pipeline.reconstruct import reconstruct
 from bayesmri.pipeline.sampling import Sampling, undersample
+from bayesmri.report.panel import comparison
 from bayesmri.training.distill import DistillConfig, Exact, distill, relative_error
 from study_runs import save_scans, tiny
 from training_runs import write_images
@@ -234,3 +235,9 @@ def test_nonsense_is_refused() -> None:
         PredictorConfig(0)
     with pytest.raises(ConfigError, match="no posterior"):
         Options(method="tv", fast=True)
+
+
+def test_the_panel_says_that_a_map_was_predicted() -> None:
+    image = np.ones((4, 4), np.float32)
+    titles = [tile[0] for tile in comparison(None, {"mean": image}, std=(image, 6), predicted=True)]
+    assert any("predicted from 6 samples" in title for title in titles)

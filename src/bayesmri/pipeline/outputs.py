@@ -106,6 +106,7 @@ def write_panel(path: Path, result: Reconstruction) -> None:
         {name: shown(X) for name, X in estimates.items() if X is not None},
         metrics_table(result),
         std=None if result.std is None else (shown(result.std), result.n_samples),
+        predicted=result.fast,
     )
     panel(path, tiles, pixel_aspect=pixel_aspect(result.header))
 

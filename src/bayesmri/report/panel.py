@@ -68,11 +68,12 @@ def comparison(
     metrics: Mapping[str, Metrics] | None = None,
     *,
     std: tuple[Image, int] | None = None,
+    predicted: bool = False,
 ) -> list[Tile]:
     """The tiles truth | estimates… | standard deviation | error of the last estimate, as far as they are known.
 
     metrics: of the whole volume, by the estimate's name, for the small line under its title.
-    std: the pixelwise standard deviation, and of how many samples.
+    std: the pixelwise standard deviation, and of how many samples; predicted: from these, of many more.
     """
     known = metrics or {}
     tiles: list[Tile] = []
@@ -82,7 +83,9 @@ def comparison(
         tiles.append((f"{name}\n{_caption(known[name])}" if name in known else name, image, GREY))
     if std is not None:
         style = std_style(std[0], window(tiles[0][1] if tiles else std[0]))
-        tiles.append((f"Std ×{style.scale:g}\nof {std[1]} samples", std[0], style))
+        tiles.append(
+            (f"Std ×{style.scale:g}\n{'predicted from' if predicted else 'of'} {std[1]} samples", std[0], style)
+        )
     if truth is not None and estimates:
         error = np.abs(list(estimates.values())[-1] - truth)
         style = error_style(error, window(truth))

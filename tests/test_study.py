@@ -23,17 +23,7 @@ from bayesmri.pipeline.study_registry import run_study
 from bayesmri.pipeline.study_volumes import beta_of, load, middle_slices, sample_volume
 from bayesmri.pipeline.uncertainty import column_std
 from bayesmri.provenance import sha256
-from study_runs import PNG, WIDTH, H, N, W, request, save_models, save_scans, tiny, written
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_models(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture(scope="module")
-def scans(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_scans(tmp_path_factory.mktemp("scans"))
+from study_runs import PNG, WIDTH, H, N, W, request, tiny, written
 
 
 def test_calibration_is_what_the_reconstructions_say(models: Path, scans: Path, tmp_path: Path) -> None:

@@ -9,17 +9,7 @@ from bayesmri.data.formats import read_kspace
 from bayesmri.pipeline.study import Request
 from bayesmri.pipeline.study_registry import run_study
 from bayesmri.pipeline.study_volumes import load, middle_slices, sample_volume
-from study_runs import WIDTH, request, save_models, save_scans, written
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_models(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture(scope="module")
-def scans(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_scans(tmp_path_factory.mktemp("scans"))
+from study_runs import WIDTH, request, written
 
 
 def test_kspace_shows_what_was_measured_and_what_was_found(models: Path, scans: Path, tmp_path: Path) -> None:

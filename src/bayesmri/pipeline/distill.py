@@ -2,8 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from bayesmri.atomic import check_target
 from bayesmri.config import parse, read_toml
 from bayesmri.errors import ConfigError
+from bayesmri.pipeline.files import Progress
 
 if TYPE_CHECKING:
     from bayesmri.training.distill import DistillConfig
-
-Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
 
 
 def distill_file(

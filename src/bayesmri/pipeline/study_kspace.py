@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 from bayesmri.pipeline.files import Progress
 from bayesmri.pipeline.reconstruct import Reconstruction
 from bayesmri.pipeline.study import Outcome, Request
-from bayesmri.pipeline.study_volumes import Volumes, counted, first_volume, load_stochastic, sample_volume, taken
+from bayesmri.pipeline.study_volumes import (
+    Volumes,
+    counted,
+    first_volume,
+    load_stochastic,
+    sample_volume,
+    slice_facts,
+    taken,
+)
 from bayesmri.pipeline.uncertainty import column_std
 from bayesmri.report.study_kspace import KSpaceTiles, kspace_figure, kspace_text
 
@@ -26,12 +34,7 @@ def kspace_study(request: Request, progress: Progress | None) -> Outcome:
     unit = float(measured.max())
     acquired, missing = column_std(result.kspace_std, result.mask) if result.kspace_std is not None else (0.0, None)
     numbers = {
-        **loaded.facts(),
-        "file": path.name,
-        "slice": "middle",
-        "acceleration": request.accelerations[0],
-        "samples": request.samples,
-        "skipped": volumes.skipped,
+        **slice_facts(loaded, path, volumes),
         "acquired": np.flatnonzero(result.mask).tolist(),
         "lines": len(result.mask),
         "unit": "the largest magnitude of the fully sampled k-space",

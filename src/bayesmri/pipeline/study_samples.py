@@ -12,7 +12,7 @@ from bayesmri.pipeline.files import Progress
 from bayesmri.pipeline.outputs import pixel_aspect
 from bayesmri.pipeline.reconstruct import Reconstruction, common_crop
 from bayesmri.pipeline.study import Outcome, Request
-from bayesmri.pipeline.study_volumes import Volumes, counted, first_volume, load_stochastic, sample_volume
+from bayesmri.pipeline.study_volumes import Volumes, counted, first_volume, load_stochastic, sample_volume, slice_facts
 from bayesmri.report.study_samples import SampleTiles, samples_figure, samples_text
 
 
@@ -28,12 +28,7 @@ def samples_study(request: Request, progress: Progress | None) -> Outcome:
     regions = [_facts(tiles, region) for region in tiles.regions]
     inside = foreground(tiles.truth)
     numbers = {
-        **loaded.facts(),
-        "file": path.name,
-        "slice": "middle",
-        "acceleration": request.accelerations[0],
-        "samples": request.samples,
-        "skipped": volumes.skipped,
+        **slice_facts(loaded, path, volumes),
         "unit": "the truth's maximum",
         "std_foreground": float(tiles.std[inside].mean()),
         "error_foreground": float(np.abs(tiles.mean - tiles.truth)[inside].mean()),

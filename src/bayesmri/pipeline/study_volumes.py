@@ -139,6 +139,19 @@ def first_volume(volumes: Volumes) -> tuple[Path, KSpace]:
     return next(iter(volumes))
 
 
+def slice_facts(loaded: Loaded, path: Path, volumes: Volumes) -> dict[str, Any]:
+    """JSON values: what a study of one slice was made of."""
+    request = volumes.request
+    return {
+        **loaded.facts(),
+        "file": path.name,
+        "slice": "middle",
+        "acceleration": request.accelerations[0],
+        "samples": request.samples,
+        "skipped": volumes.skipped,
+    }
+
+
 def taken(full: KSpace, loaded: Loaded) -> KSpace:
     """As the model takes it: a model of one raw coil takes several as one emulated coil."""
     coils = loaded.model.coils

@@ -23,9 +23,8 @@ def loop_sensitivities(Q: int, shape: tuple[int, int], *, rng: torch.Generator) 
         raise ConfigError(f"{Q} coils were asked for: want at least 1 and at most {MAX_COILS}")
     points = _plane_points(shape)
     wires, currents = _wire_loops(Q, rng)
-    r = points[None, :, None, :] - wires[:, None, :, :]  # (Q, P, segments, 3)
-    B = torch.linalg.cross(currents[:, None].expand_as(r), r).div(r.norm(dim=-1, keepdim=True) ** 3).sum(dim=-2)
-    coarse = torch.stack((B[..., 0], -B[..., 1]), dim=1).reshape(Q, 2, COARSE, COARSE)
+    B_x, B_y = _biot_savart(points, wires, currents)
+    coarse = torch.stack((B_x, -B_y), dim=1).reshape(Q, 2, COARSE, COARSE)
     re, im = _enlarge(coarse, shape).unbind(dim=1)
     s = torch.complex(re, im)
     return s / rss(s)
@@ -43,6 +42,18 @@ def add_noise(u: Tensor, snr_db: float, *, rng: torch.Generator) -> Tensor:
     sigma = math.sqrt(float(u.abs().square().mean()) * 10 ** (-snr_db / 10) / 2)
     noise = torch.complex(torch.randn(u.shape, generator=rng), torch.randn(u.shape, generator=rng))
     return u + sigma * noise.to(u.device, u.dtype)
+
+
+def _biot_savart(points: Tensor, wires: Tensor, currents: Tensor) -> tuple[Tensor, Tensor]:
+    """B_x and B_y, each (Q, P), of Σ_k c_k × (p − w_k)/|p − w_k|³ at points p of the plane z = 0.
+
+    Written out, both are sums over k of |p − w_k|⁻³ times what belongs to the wire alone, a product of matrices.
+    """
+    inverse_cube = torch.cdist(points, wires, compute_mode="donot_use_mm_for_euclid_dist").pow(-3)  # (Q, P, segments)
+    (w_x, w_y, w_z), (c_x, c_y, c_z) = wires.unbind(-1), currents.unbind(-1)
+    of_wires = torch.stack((c_z * w_y - c_y * w_z, c_x * w_z - c_z * w_x, c_z), dim=-1)
+    a, b, c = (inverse_cube @ of_wires).unbind(-1)
+    return a - points[:, 1] * c, b + points[:, 0] * c
 
 
 def _plane_points(shape: tuple[int, int]) -> Tensor:

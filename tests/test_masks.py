@@ -56,6 +56,15 @@ def test_random_lines_are_uniform_outside_the_calibration_area() -> None:
     assert ((outer - draws * p).abs() < 5 * (draws * p * (1 - p)) ** 0.5).all()
 
 
+def test_a_rule_of_several_accelerations_draws_each_as_often() -> None:
+    spec, generator = MaskSpec("random", 4.0, also=(8.0, 2.0)), rng(3)
+    lines = [int(spec.draw(64, generator).sum()) for _ in range(600)]
+    assert set(lines) == {16, 8, 32}
+    assert all(abs(lines.count(n) - 200) < 50 for n in (16, 8, 32))  # 50 are 4.3 standard deviations
+    with pytest.raises(MaskError, match=r"acceleration 0\.5"):
+        MaskSpec("random", 4.0, also=(0.5,))
+
+
 def test_masks_follow_their_seed() -> None:
     assert torch.equal(random_mask(368, 4, rng=rng(3)), random_mask(368, 4, rng=rng(3)))
     assert not torch.equal(random_mask(368, 4, rng=rng(3)), random_mask(368, 4, rng=rng(4)))

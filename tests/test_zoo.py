@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -39,9 +40,9 @@ def tiny_model(*, Q: int = 1, R: float = 4.0, stochastic: bool = True, seed: int
     return Model(reg, 2.0, 2, coils, Scaling(gain=20.0), R, posterior=posterior)
 
 
-def tiny_unet() -> Model:
+def tiny_unet(*, also: tuple[float, ...] = ()) -> Model:
     net = build(UNetConfig(features=2, pools=1), torch.Generator().manual_seed(0))
-    return Model(net, 0.0, 1, Coils("raw", 1), Scaling(), 4.0)
+    return Model(net, 0.0, 1, Coils("raw", 1), Scaling(), 4.0, also)
 
 
 @pytest.fixture
@@ -137,6 +138,17 @@ def test_a_choice_keeps_to_the_family_the_coils_and_the_posterior(weights: Path)
     with pytest.raises(ModelError, match="takes 3 coils"):
         zoo.choose(coils=3, acceleration=4)
     assert zoo.families() == ["unet", "tdv"]
+
+
+def test_a_model_of_several_accelerations_is_near_each_of_them(four: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_model(four / "unet-single.json", tiny_unet(also=(8.0,)))
+    save_model(four / "unet-single-r6.json", replace(tiny_unet(), acceleration=6.0))
+    chosen = {R: zoo.choose(coils=1, acceleration=R, family="unet").name for R in (3.0, 4.2, 6.0, 7.9, 30.0)}
+    assert chosen == {R: "unet-single-r6" if R == 6 else "unet-single" for R in chosen}
+    assert main(["models"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("unet-single "))
+    assert " 4, 8 " in line
+    assert load_model(four / "unet-single.json").also == (8.0,)
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ class Model:
     """x_S(z, T, θ) with everything around it.
 
     regularizer: what owns θ; for the networks we compare with, the network itself, which has neither T nor S (0 and 1).
-    acceleration: the R it was trained for, None where it was trained for several.
+    acceleration: the R it was trained for, None where that is unknown. also: further R it was trained for.
     posterior: of θ, with the regularizer's own weights as its mean; None is deterministic.
     card: facts for people: data, steps, metrics, provenance.
     predictor: of the standard deviation of many samples from a few.
@@ -89,6 +89,7 @@ class Model:
     coils: Coils = field(default_factory=Coils)
     scaling: Scaling = field(default_factory=Scaling)
     acceleration: float | None = None
+    also: tuple[float, ...] = ()
     card: Mapping[str, Any] = field(default_factory=dict, repr=False)
     posterior: Posterior | None = field(default=None, repr=False)
     predictor: Predictor | None = field(default=None, repr=False)

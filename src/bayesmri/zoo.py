@@ -44,6 +44,12 @@ class Shipped:
         return None if R is None else float(R)
 
     @property
+    def accelerations(self) -> tuple[float, ...]:
+        """All R it was trained for; none where that is unknown."""
+        first = () if self.acceleration is None else (self.acceleration,)
+        return (*first, *map(float, self.record.get("also") or ()))
+
+    @property
     def stochastic(self) -> bool:
         """Whether it has a posterior to draw from."""
         return self.record.get("posterior") == "gaussian"
@@ -105,12 +111,9 @@ def choose(*, coils: int, acceleration: float, family: str = MAIN_FAMILY, sample
             "model, or take the method tv"
         )
     fitting = [
-        (abs(math.log(acceleration / model.acceleration)), not model.stochastic, model.name, model)
+        (min(abs(math.log(acceleration / R)) for R in model.accelerations), not model.stochastic, model.name, model)
         for model in everything
-        if model.family == family
-        and model.takes(coils)
-        and model.acceleration is not None
-        and (model.stochastic or not samples)
+        if model.family == family and model.takes(coils) and model.accelerations and (model.stochastic or not samples)
     ]
     if not fitting:
         wanted = f"{_counted(coils)}{' and has a posterior' if samples else ''}"
@@ -123,8 +126,13 @@ def choose(*, coils: int, acceleration: float, family: str = MAIN_FAMILY, sample
 
 def reason(model: Shipped, *, coils: int, acceleration: float) -> str:
     """What a choice was made by, for people and for provenance."""
-    R = "no acceleration" if model.acceleration is None else f"R = {model.acceleration:g}"
-    return f"{model.name} (trained for {R}) for {_counted(coils)} at R = {acceleration:.3g}"
+    return f"{model.name} (trained for {trained_for(model)}) for {_counted(coils)} at R = {acceleration:.3g}"
+
+
+def trained_for(model: Shipped) -> str:
+    """ "R = 4", "R = 4, 8", or that nothing is known."""
+    listed = ", ".join(f"{R:g}" for R in model.accelerations)
+    return f"R = {listed}" if listed else "no acceleration"
 
 
 def _record(path: Path) -> dict[str, Any]:

@@ -18,26 +18,32 @@ class MaskSpec:
     acceleration: R ≥ 1; the mask keeps round(W/R) lines, calibration area included.
     center_fraction: share of the W lines in the calibration area; None: 0.32/R (the paper's 8 % at R=4, 4 % at R=8).
     offset: of an equispaced mask, the first line taken outside the calibration area; None draws it.
+    also: further R, so that training sees several; every mask has one of them, drawn with equal chances.
     """
 
     kind: MaskKind = "random"
     acceleration: float = 4.0
     center_fraction: float | None = None
     offset: int | None = None
+    also: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in ("random", "equispaced"):
             raise MaskError(f"mask kind {self.kind!r}: want random or equispaced")
-        if not 1 <= self.acceleration < float("inf"):
-            raise MaskError(f"acceleration {self.acceleration:g}: want a number of at least 1 (1 keeps every line)")
+        for R in (self.acceleration, *self.also):
+            if not 1 <= R < float("inf"):
+                raise MaskError(f"acceleration {R:g}: want a number of at least 1 (1 keeps every line)")
         if self.center_fraction is not None and not 0 <= self.center_fraction <= 1:
             raise MaskError(f"center fraction {self.center_fraction:g}: want a share between 0 and 1, such as 0.08")
 
     def draw(self, W: int, rng: torch.Generator) -> Tensor:
         """One mask, bool (W,)."""
+        R = self.acceleration
+        if self.also:
+            R = (R, *self.also)[int(torch.randint(1 + len(self.also), (1,), generator=rng))]
         if self.kind == "random":
-            return random_mask(W, self.acceleration, center_fraction=self.center_fraction, rng=rng)
-        return equispaced_mask(W, self.acceleration, center_fraction=self.center_fraction, offset=self.offset, rng=rng)
+            return random_mask(W, R, center_fraction=self.center_fraction, rng=rng)
+        return equispaced_mask(W, R, center_fraction=self.center_fraction, offset=self.offset, rng=rng)
 
 
 def random_mask(W: int, R: float, *, center_fraction: float | None = None, rng: torch.Generator) -> Tensor:

@@ -14,7 +14,14 @@ from bayesmri.posterior.block_gaussian import BlockGaussian
 from bayesmri.posterior.kl import entropy
 
 RESEARCH = "For research use only: not a medical device; nothing it shows may guide diagnosis or treatment."
-KINDS = {"tdv": "Total deep variation", "foe": "Fields of experts", "unet": "U-Net", "varnet": "E2E-VarNet"}
+KINDS = {
+    "tdv": "Total deep variation",
+    "foe": "Fields of experts",
+    "unet": "U-Net",
+    "varnet": "E2E-VarNet",
+    "irim": "i-RIM",
+    "sigmanet": "Σ-Net",
+}
 
 
 def make_card(
@@ -47,7 +54,8 @@ def make_card(
 def _summary(record: Mapping[str, Any]) -> str:
     kind, coils = record["regularizer"]["kind"], record["coils"]
     array = "single-coil" if coils["Q"] == 1 else f"multi-coil ({coils['Q']} {coils['mode']} coils)"
-    R = "" if record["acceleration"] is None else f", R = {record['acceleration']:g}"
+    several = [R for R in (record["acceleration"], *record.get("also", ())) if R is not None]
+    R = f", R = {' and '.join(f'{R:g}' for R in several)}" if several else ""
     weights = ", weights with a posterior" if record.get("posterior") == "gaussian" else ""
     return f"{KINDS.get(kind, kind)}, {array}{R}{weights}"
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bayesmri.zoo import Shipped
+from bayesmri.zoo import Shipped, trained_for
 
 Line = tuple[str, str]
 METRICS = (
@@ -24,6 +24,7 @@ def listed(model: Shipped) -> dict[str, Any]:
         "family": model.family,
         "coils": "1" if coils.get("Q", 1) == 1 else f"{coils.get('mode')} {coils.get('Q')}",
         "R": model.acceleration,
+        "accelerations": list(model.accelerations),
         "parameters": parameters.get("total"),
         "S": model.record.get("S"),
         "weights": "posterior" if model.stochastic else "deterministic",
@@ -96,7 +97,7 @@ def _what(model: Shipped) -> list[Line]:
         ("summary", card.get("summary")),
         ("kind", f"{row['family']} ({settings})"),
         ("coils", row["coils"]),
-        ("trained for", None if model.acceleration is None else f"R = {model.acceleration:g}"),
+        ("trained for", trained_for(model) if model.accelerations else None),
         ("unrolled", f"S = {row['S']} steps, T = {model.record.get('T', 0):.4g}"),
         ("parameters", _parameters(parameters)),
         ("entropy H̄", None if row["entropy"] is None else f"{row['entropy']:.2f}"),
@@ -167,7 +168,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         row["name"],
         row["coils"],
-        number(row["R"], "{:g}"),
+        ", ".join(f"{R:g}" for R in row["accelerations"]) or "-",
         number(row["parameters"], "{:,}"),
         number(row["S"], "{}"),
         row["weights"],

@@ -1,7 +1,7 @@
 """What a network learned end to end is: x = f(z, M, θ), with neither a regularizer nor T and S."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, final
 
 import torch
@@ -63,13 +63,27 @@ class Network(nn.Module, ABC):
 @final
 @dataclass(frozen=True, eq=False)
 class BoundNetwork:
-    """f(·, θ) for one θ."""
+    """f(·, θ) for one θ.
+
+    rng: what a network with dropout drops its channels by; None drops none. Every call goes on in it.
+    """
 
     network: Network
     theta: Weights = field(repr=False)
+    rng: torch.Generator | None = None
+
+    def dropping(self, rng: torch.Generator) -> "BoundNetwork":
+        """The same, with channels dropped by this generator."""
+        return replace(self, rng=rng)
 
     def __call__(self, z: Tensor, mask: Tensor) -> Tensor:
         """Coil images of zero-filled k-space, complex (B, Q, H, W); mask: bool (W,) or (B, 1, 1, W)."""
+        arguments = (z, self.checked(z, mask), *(() if self.rng is None else (self.rng,)))
+        x: Tensor = torch.func.functional_call(self.network, dict(self.theta), arguments)
+        return x
+
+    def checked(self, z: Tensor, mask: Tensor) -> Tensor:
+        """The mask as networks take it, bool (B or 1, 1, 1, W); what they cannot take is refused."""
         check_mask(z, mask)
         if z.ndim != 4 or not z.is_complex():
             raise ShapeError(f"{z.dtype} of shape {tuple(z.shape)} came: want complex k-space (B, Q, H, W)")
@@ -79,10 +93,7 @@ class BoundNetwork:
                 f"an image of {z.shape[-2]} x {z.shape[-1]} came: this network halves it several times "
                 f"and wants at least {least} rows and columns"
             )
-        x: Tensor = torch.func.functional_call(
-            self.network, dict(self.theta), (z, mask.reshape(-1, 1, 1, mask.shape[-1]))
-        )
-        return x
+        return mask.reshape(-1, 1, 1, mask.shape[-1])
 
 
 def build_network(kind: type[Network], config: NetworkConfig, rng: torch.Generator) -> Network:

@@ -100,9 +100,9 @@ def _compare(config: TrainConfig, checkpoint: Checkpoint, say: Say) -> None:
     changed = [
         f"{s}.{k}"
         for s in now
-        if isinstance(now[s], dict) and s in saved  # a section that is newer than the saved run cannot differ from it
+        if isinstance(now[s], dict) and s in saved  # what is newer than the saved run cannot differ from it
         for k in now[s]
-        if saved[s].get(k) != now[s][k]
+        if saved[s].get(k, now[s][k]) != now[s][k]
     ]
     if changed:
         say("note", {"text": f"the configuration differs from the saved run in {', '.join(changed)}"})

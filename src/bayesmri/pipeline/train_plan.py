@@ -98,9 +98,7 @@ def _measure(config: TrainConfig, state: State, batch: Batch) -> tuple[float, in
     import torch
     from torch import Tensor
 
-    from bayesmri.complexes import rss
-    from bayesmri.model import solve
-    from bayesmri.training.loss import loss
+    from bayesmri.training.objective import objective
 
     seen: dict[int, int] = {}
 
@@ -112,8 +110,7 @@ def _measure(config: TrainConfig, state: State, batch: Batch) -> tuple[float, in
     for _ in range(2):  # the first warms up
         begun = time.perf_counter()
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
-            x = solve(batch.z, batch.mask, state.reg.bind(theta), T=state.T, S=1)
-            J = loss(rss(x), batch.Y, config.loss).sum()
+            J = objective(config, state.reg.bind(theta), batch, T=state.T, S=1).sum()
         torch.autograd.grad(J, [p for p in (*theta.values(), state.T) if p.requires_grad])
         seconds = time.perf_counter() - begun
         saved = sum(seen.values())

@@ -12,13 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bayesmri.complexes import rss
 from bayesmri.data.dataset import Batch, Dataset, Validation, generator
 from bayesmri.errors import ModelError
-from bayesmri.model import BoundLearned, solve
+from bayesmri.model import BoundLearned
 from bayesmri.regularizers.base import Weights
 from bayesmri.training.distributed import World
-from bayesmri.training.loss import loss
+from bayesmri.training.objective import objective, with_dropout
 from bayesmri.training.prefetch import Prefetch
 from bayesmri.training.schedule import rate, unrolled_steps
 from bayesmri.training.settings import TrainConfig
@@ -88,7 +87,7 @@ def gradients(
     draws = [_draw(config, state, i) for i in range(config.posterior.n_draws)]
     total, per_draw = torch.zeros((), device=state.T.device), []
     for theta in draws:
-        J, g = _gradients_at(_leaves(theta), config, state, batches, accelerate)
+        J, g = _gradients_at(_leaves(theta), config, state, batches, accelerate, rank=world.rank)
         total = total + J
         per_draw.append(g)
     total, extra, *flat = world.sum([total, extra.to(total.device), *(g for grads in per_draw for g in grads.values())])
@@ -118,20 +117,20 @@ def _leaves(theta: Weights) -> dict[str, Tensor]:
 
 
 def _gradients_at(
-    theta: Weights, config: TrainConfig, state: State, batches: Sequence[Batch], accelerate: Accelerate
+    theta: Weights, config: TrainConfig, state: State, batches: Sequence[Batch], accelerate: Accelerate, *, rank: int
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """This process's part of the mean of J, from one θ, and its gradient in θ and T."""
-    S, gain = unrolled_steps(config.unroll, state.step), config.scaling.gain
+    """This process's part of the mean of J, from one θ, and its gradient in θ and T.
+
+    What is dropped depends on seed, step, process and batch alone, so that a resumed run drops the same.
+    """
+    S = unrolled_steps(config.unroll, state.step)
     params = dict(theta) | ({"T": state.T} if state.T.requires_grad else {})
     device = state.T.device
     total, grads = torch.zeros((), device=device), [torch.zeros_like(p) for p in params.values()]
-    for batch in batches:
-        reg = accelerate(state.reg.bind(theta))
-        x = solve(batch.z.to(device), batch.mask.to(device), reg, T=state.T, S=S, checkpoint=config.train.recompute)
-        # the loss looks at images of maximum about 1, whatever gain the network sees them with
-        J = loss(rss(x) / gain, batch.Y.to(device) / gain, config.loss).sum() / (
-            config.train.batch * config.posterior.n_draws
-        )
+    for i, batch in enumerate(batches):
+        reg = with_dropout(accelerate(state.reg.bind(theta)), generator(config.seed, "dropout", state.step, rank, i))
+        each = objective(config, reg, batch, T=state.T, S=S, checkpoint=config.train.recompute)
+        J = each.sum() / (config.train.batch * config.posterior.n_draws)
         torch._foreach_add_(grads, torch.autograd.grad(J, list(params.values())))
         total = total + J.detach()
     return total, dict(zip(params, grads, strict=True))

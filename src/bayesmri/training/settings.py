@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from bayesmri.baselines.unet import UNetConfig
 from bayesmri.data.augment import Augment
 from bayesmri.data.dataset import DataConfig, Recipe, Simulation
 from bayesmri.errors import ConfigError
@@ -89,6 +90,12 @@ class TrainConfig:
             )
         if not self.unrolled and self.unroll != UnrollConfig():
             raise ConfigError(f"[unroll] came with a {self._kind}, which has neither T nor S: leave it out")
+        if (self.loss.kind == "nll") != (isinstance(self.model, UNetConfig) and self.model.variance):
+            raise ConfigError(
+                f"loss.kind = {self.loss.kind} with a {self._kind} "
+                f'{"with" if self.loss.kind == "l1" else "without"} variance: want loss.kind = "nll" and '
+                'model.kind = "unet" with variance = true, or neither'
+            )
 
     @property
     def unrolled(self) -> bool:

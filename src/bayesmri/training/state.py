@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bayesmri.baselines.unet import HEAD
 from bayesmri.checkpoint import Checkpoint
 from bayesmri.errors import ModelError
 from bayesmri.model import Learned, Model, build
@@ -61,7 +62,7 @@ def start(config: TrainConfig, origin: Model | None = None, *, device: torch.dev
     reg = build(config.model, torch.Generator().manual_seed(config.seed))
     T0 = config.unroll.T0 if config.unrolled else 0.0
     if origin is not None:
-        _copy(origin.regularizer.weights(), reg)
+        _copy(_new_head(reg) | origin.regularizer.weights(), reg)
         T0 = origin.T
     reg.to(device)
     betas, eps, averaged = config.optimizer.betas, config.optimizer.eps, config.optimizer.ema > 0
@@ -133,6 +134,7 @@ def as_model(config: TrainConfig, state: State, card: Mapping[str, Any]) -> Mode
         coils=config.coil_convention(),
         scaling=config.scaling,
         acceleration=config.mask.acceleration,
+        also=config.mask.also,
         card={**card, "step": state.step, **facts},
         posterior=posterior,
     )
@@ -159,6 +161,11 @@ def update(config: TrainConfig, state: State, grads: dict[str, Tensor], *, progr
         for name, weight in state.reg.weights().items():
             state.average[name].lerp_(weight, 1 - decay)
     state.step += 1
+
+
+def _new_head(reg: Learned) -> dict[str, Tensor]:
+    """The weights of a variance, which the plain U-Net that a run may start from does not have."""
+    return {name: w.detach().clone() for name, w in reg.weights().items() if name.startswith(HEAD)}
 
 
 @torch.no_grad()

@@ -20,8 +20,10 @@ def evaluate(
     methods: str = "zero-filled,tv",
     track: Annotated[tuple[Track, ...], Parameter(consume_multiple=True, negative="")] = (),
     samples: Whole = 0,
+    slices: Whole | None = None,
     acceleration: Annotated[tuple[float, ...], Parameter(consume_multiple=True)] = (4.0,),
     output: Out = Path("results.json"),
+    reuse: Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")] = (),
     mask: Literal["random", "equispaced"] = "random",
     center_fraction: float | None = None,
     coils: Whole = 1,
@@ -46,10 +48,15 @@ def evaluate(
         or both, for the paper's table. Without it volumes are taken as they are.
     samples
         Judge models with a posterior by the mean of that many samples, too.
+    slices
+        Use only so many slices in the middle of every volume, as if it held no others: a quick look.
     acceleration
         One R or several.
     output
         JSON file to write; a Markdown page and a LaTeX table of the means are written beside it.
+    reuse
+        Results (.json) of earlier evaluations with the same settings and version: what they hold of the same files and
+        weights is taken from there. So a long evaluation can be done in parts, and a method joins a finished table.
     mask
         How lines are chosen.
     center_fraction
@@ -81,8 +88,11 @@ def evaluate(
         seed=seed,
         tracks=track,
         samples=samples,
+        slices=slices,
     )
-    result = evaluate_to(study, output, progress=partial(progress, title="evaluate", unit="reconstructions"))
+    result = evaluate_to(
+        study, output, reuse=reuse, progress=partial(progress, title="evaluate", unit="reconstructions")
+    )
     if json:
         print_json(result)
         return

@@ -51,17 +51,21 @@ class Entrant:
     stochastic: bool = False
     samples: int = 0
 
-    def run(self, kspace: KSpace, *, seed: int, device: str) -> tuple[Reconstruction, dict[str, Any]]:
-        """The reconstruction, and what its row says of the player."""
+    def run(self, kspace: KSpace, *, seed: int, device: str) -> Reconstruction:
+        """By the player for that volume."""
         player = self.pick(kspace)
         drawn = Options(model=player.model, samples=self.samples, seed=seed, device=device) if self.samples else None
-        facts = {
+        return reconstruct(kspace, drawn or player.method)
+
+    def facts(self, kspace: KSpace) -> dict[str, Any]:
+        """What a row says of the player."""
+        player = self.pick(kspace)
+        return {
             "parameters": player.parameters(self.samples),
             "samples": self.samples,
             "model": None if player.model is None else player.method.name,
             "weights": player.weights,
         }
-        return reconstruct(kspace, drawn or player.method), facts
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,10 @@ from bayesmri.data.formats import read, volume_paths
 from bayesmri.data.kspace import Images, KSpace
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError
 from bayesmri.pipeline.files import Progress
+from bayesmri.pipeline.reuse import Earlier, earlier
 from bayesmri.pipeline.sampling import Sampling, single_coil, undersample
 from bayesmri.pipeline.tracks import Track, with_array
+from bayesmri.provenance import plain
 
 if TYPE_CHECKING:
     from bayesmri.pipeline.entrants import Entrant
@@ -30,7 +32,8 @@ class Study:
     samples: N; models with a posterior are judged by the mean of N samples, too.
     coils: simulated for magnitude images. single_coil: measured arrays are combined into one emulated coil.
     array: measured k-space of one coil is given a simulated array of that many coils.
-    tracks: instead of the last three, every volume as one coil (single), as an array (multi), or both in turn.
+    slices: only so many in the middle of every volume, as if it held no others.
+    tracks: instead of coils, single_coil and array: every volume as one coil (single), an array (multi), or both in turn.
     """
 
     data: Path
@@ -46,6 +49,11 @@ class Study:
     array: bool = False
     tracks: tuple[Track, ...] = ()
     samples: int = 0
+    slices: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.slices is not None and self.slices < 1:
+            raise ConfigError(f"{self.slices} slices of every volume: want at least 1, or leave it out for all")
 
     def track(self, track: Track | None) -> "Study":
         """The study of one track alone."""
@@ -55,11 +63,15 @@ class Study:
         return replace(self, tracks=(), coils=coils, single_coil=track == "single", array=track == "multi")
 
 
-def evaluate(study: Study, *, progress: Progress | None = None) -> dict[str, Any]:
-    """{"rows": [{method, track, acceleration, file, coils, psnr, …, seconds, parameters}, …], "skipped": […]}."""
+def evaluate(study: Study, *, reuse: Sequence[Path] = (), progress: Progress | None = None) -> dict[str, Any]:
+    """{"rows": [{method, track, acceleration, file, coils, psnr, …, seconds, parameters}, …], "skipped": […]}.
+
+    reuse: results of earlier evaluations with the same settings; what is in them is not computed again.
+    """
     files = data_files(study.data)
     if not study.methods:
         raise ConfigError("no method was given: want zero-filled, tv or models, such as --methods zero-filled,tv")
+    known = earlier(reuse, plain(asdict(study)))
 
     from bayesmri.pipeline.entrants import entrants
 
@@ -78,7 +90,7 @@ def evaluate(study: Study, *, progress: Progress | None = None) -> dict[str, Any
                     # coils, noise and mask are drawn once, before any method is asked
                     sampled = undersample(full, sampling_of(path, R, study))
                     for entrant in given:
-                        rows += _row(entrant, sampled, study, skipped, path=path, track=track, R=R)
+                        rows += _row(entrant, sampled, study, skipped, known, path=path, track=track, R=R)
                         advance()
     _check_rows(rows, given, skipped, study)
     skipped = list(dict.fromkeys(skipped))
@@ -87,6 +99,7 @@ def evaluate(study: Study, *, progress: Progress | None = None) -> dict[str, Any
         "skipped": skipped,
         "study": {**asdict(study), "data": study.data.name},
         "command": command(study),
+        **({"reused": [path.name for path in reuse]} if reuse else {}),
     }
 
 
@@ -101,6 +114,7 @@ def command(study: Study) -> str:
         words.append("--single-coil")
     for option, name in (
         ("samples", "samples"),
+        ("slices", "slices"),
         ("coils", "coils"),
         ("snr", "snr_db"),
         ("mask", "mask"),
@@ -143,7 +157,9 @@ def means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def evaluate_to(study: Study, out: Path, *, progress: Progress | None = None) -> dict[str, Any]:
+def evaluate_to(
+    study: Study, out: Path, *, reuse: Sequence[Path] = (), progress: Progress | None = None
+) -> dict[str, Any]:
     """Evaluate, and write results.json with results.md and results.tex beside it."""
     import json
 
@@ -153,7 +169,7 @@ def evaluate_to(study: Study, out: Path, *, progress: Progress | None = None) ->
 
     for ending in (".json", ".md", ".tex"):
         check_target(out.with_suffix(ending))
-    result = evaluate(study, progress=progress)
+    result = evaluate(study, reuse=reuse, progress=progress)
 
     import torch
 
@@ -184,12 +200,23 @@ def fully_sampled(path: Path, study: Study) -> KSpace:
     """Measured k-space as it is, or simulated from magnitude images; the coils follow the study and the file's name."""
     value = read(path)
     if isinstance(value, Images):
-        return _simulated(value, path, study)
+        return middle_slices(_simulated(value, path, study), study.slices)
     if not value.fully_sampled:
         raise DataError(f"it is undersampled (R={value.acceleration:.3g}): there is no truth to compare with")
     if study.array:
         value = with_array(value, coils=study.coils, seed=derived_seed(study.seed, path.name, "scanner"))
+    value = middle_slices(value, study.slices)
     return single_coil(value) if study.single_coil else value
+
+
+def middle_slices(kspace: KSpace, K: int | None) -> KSpace:
+    """The K slices in the middle, as if the file held no others; all where there are not more."""
+    n = len(kspace.z)
+    if K is None or n <= K:
+        return kspace
+    first = (n - K) // 2
+    truth = None if kspace.truth is None else kspace.truth[first : first + K]
+    return replace(kspace, z=kspace.z[first : first + K], truth=truth)
 
 
 def _simulated(images: Images, path: Path, study: Study) -> KSpace:
@@ -209,28 +236,31 @@ def _row(
     sampled: KSpace,
     study: Study,
     skipped: list[str],
+    known: Earlier,
     *,
     path: Path,
     track: Track | None,
     R: float,
 ) -> list[dict[str, Any]]:
     """One row; none, and a reason in `skipped`, where the entrant has no model for such data."""
+    where = {"method": entrant.name, "track": track, "acceleration": R}
     try:
-        result, facts = entrant.run(sampled, seed=study.seed, device=study.device)
+        row = known.find(path, **where, **entrant.facts(sampled))
+        if row is not None:
+            return [row]
+        result = entrant.run(sampled, seed=study.seed, device=study.device)
     except ModelError as error:
         skipped.append(f"{entrant.name}{'' if track is None else f', {track}-coil'}: {error}")
         return []
     return [
         {
-            "method": entrant.name,
-            "track": track,
-            "acceleration": R,
+            **where,
             "file": path.name,
             "coils": sampled.z.shape[1],
             "slices": len(sampled.z),
             **vars(result.metrics()),
             "seconds": result.seconds,
-            **facts,
+            **entrant.facts(sampled),
         }
     ]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from bayesmri.checkpoint import FOLDER, load_model, locate
 from bayesmri.data.kspace import KSpace
 from bayesmri.errors import BayesMRIError, DataError, ModelError
 from bayesmri.model import Model
-from bayesmri.pipeline.evaluate import Study, data_files, fully_sampled, sampling_of
+from bayesmri.pipeline.evaluate import Study, data_files, fully_sampled, middle_slices, sampling_of
 from bayesmri.pipeline.files import Progress
 from bayesmri.pipeline.methods import model_name
 from bayesmri.pipeline.options import Options
@@ -122,16 +122,6 @@ def rules(request: Request) -> Study:
         device=request.device,
         seed=request.seed,
     )
-
-
-def middle_slices(kspace: KSpace, K: int | None) -> KSpace:
-    """The K slices in the middle, as if the file held no others; all where there are not more."""
-    n = len(kspace.z)
-    if K is None or n <= K:
-        return kspace
-    first = (n - K) // 2
-    truth = None if kspace.truth is None else kspace.truth[first : first + K]
-    return replace(kspace, z=kspace.z[first : first + K], truth=truth)
 
 
 def first_volume(volumes: Volumes) -> tuple[Path, KSpace]:

@@ -30,12 +30,15 @@ def page(result: Mapping[str, Any], means: Sequence[Row]) -> str:
 def _settings(study: Mapping[str, Any]) -> str:
     """How coils came about, where tracks were asked for."""
     words = []
+    if study.get("slices"):
+        words.append(f"Only the {study['slices']} middle slices of every volume were used.")
     if "single" in study["tracks"]:
         words.append("Single-coil: measured arrays are combined into one emulated coil.")
     if "multi" in study["tracks"]:
         words.append(
             "Multi-coil: magnitude images are simulated with, and measured k-space of one coil is multiplied by, the "
-            "sensitivities of a simulated array; measured arrays stay as they are."
+            "sensitivities of a simulated array (whose coils then share one noise, unlike those of a real one); "
+            "measured arrays stay as they are."
         )
     if study["samples"]:
         words.append(f"Mean of {study['samples']}: X̄ of as many posterior samples; the other rows of models are at μ.")

@@ -1,0 +1,83 @@
+"""Rows of earlier evaluations, so that a long one goes on where it ended and a new method joins an old table."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bayesmri.errors import DataError
+from bayesmri.provenance import provenance, sha256
+
+# what decides coil images, noise, masks and slices; the track and R of a row do the rest
+SAME = ("mask", "center_fraction", "coils", "snr_db", "single_coil", "seed", "slices")
+Key = tuple[str, int, str | None, float, str]
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Earlier:
+    """Rows by weights (or, without any, method), samples, track, R and the file's checksum."""
+
+    rows: Mapping[Key, dict[str, Any]] = field(default_factory=dict)
+    checksums: dict[Path, str] = field(default_factory=dict, repr=False)
+
+    def find(self, path: Path, **facts: Any) -> dict[str, Any] | None:
+        """The row of that file with these facts, under the method's present name."""
+        if not self.rows:
+            return None
+        if path not in self.checksums:
+            self.checksums[path] = sha256(path)
+        row = self.rows.get(_key(facts, self.checksums[path]))
+        return None if row is None else {**row, "method": facts["method"], "file": path.name}
+
+
+def earlier(results: Sequence[Path], settings: Mapping[str, Any]) -> Earlier:
+    """From results files of evaluations with the same settings, made by the same version; others are refused.
+
+    settings: of the evaluation that begins, as JSON values.
+    """
+    rows: dict[Key, dict[str, Any]] = {}
+    for path in results:
+        record = _read(path)
+        _check(path.name, record, settings)
+        for row, checksum in _with_checksums(record):
+            rows[_key(row, checksum)] = row
+    return Earlier(rows)
+
+
+def _key(row: Mapping[str, Any], checksum: str) -> Key:
+    weights = row.get("weights")
+    player = f"weights {weights}" if weights else f"method {row['method']}"
+    return (player, int(row["samples"]), row["track"], float(row["acceleration"]), checksum)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(record["rows"], list) and isinstance(record["provenance"]["inputs"], list):
+            return dict(record)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path.name} is no results file ({error!r}): want the .json of bayesmri evaluate") from error
+    raise DataError(f"{path.name} is no results file: want the .json that bayesmri evaluate wrote")
+
+
+def _check(name: str, record: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    study, default = record.get("study") or {}, {"slices": None}
+    for key in SAME:
+        was = study.get(key, default.get(key))
+        if was != settings[key]:
+            raise DataError(f"{name} was made with {key} = {was}, not {settings[key]}: evaluate again, or leave it out")
+    made_by = record["provenance"].get("versions", {}).get("bayesmri")
+    present = provenance(command="", config={}, seed=None, inputs=())["versions"]["bayesmri"]
+    if made_by != present:
+        raise DataError(f"{name} was made by bayesmri {made_by}, this is {present}: evaluate again, or leave it out")
+
+
+def _with_checksums(record: Mapping[str, Any]) -> list[tuple[dict[str, Any], str]]:
+    """Rows whose file is known by name; two files of one name cannot be told apart."""
+    inputs = record["provenance"]["inputs"]
+    count = Counter(item["name"] for item in inputs)
+    checksums = {item["name"]: item["sha256"] for item in inputs if count[item["name"]] == 1}
+    return [(row, checksums[row["file"]]) for row in record["rows"] if row.get("file") in checksums]

@@ -33,7 +33,7 @@ class Study:
     coils: simulated for magnitude images. single_coil: measured arrays are combined into one emulated coil.
     array: measured k-space of one coil is given a simulated array of that many coils.
     slices: only so many in the middle of every volume, as if it held no others.
-    tracks: instead of coils, single_coil and array: every volume as one coil (single), an array (multi), or both in turn.
+    tracks: instead of coils, single_coil and array: every volume as one coil (single), an array (multi), or both.
     """
 
     data: Path

@@ -35,6 +35,21 @@ def volume_metrics(X: Volume, Y: Volume) -> Metrics:
     return Metrics(nmse=nmse(X, Y), psnr=psnr(X, Y), ssim=ssim(X, Y))
 
 
+def slice_metrics(X: Volume, Y: Volume) -> list[Metrics]:
+    """Of every slice by itself, with the range of the whole volume, so that slices compare and SSIM averages to its.
+
+    The NMSE of a slice whose truth is 0 everywhere is NaN: there is nothing to relate to.
+    """
+    X, Y = (center_crop(V, CROP) for V in _checked(X, Y))
+    peak, found = Y.max(), []
+    for x, y in zip(X, Y, strict=True):
+        power, error = float(y.square().sum()), float((x - y).square().sum())
+        relative = error / y.numel() / float(peak) ** 2
+        decibel = PSNR_CAP if relative == 0 else min(PSNR_CAP, -10 * math.log10(relative))
+        found.append(Metrics(error / power if power else math.nan, decibel, float(ssim_batch(x, y, peak))))
+    return found
+
+
 def center_crop(X: Tensor, shape: tuple[int, int]) -> Tensor:
     """The central (..., h, w) of (..., H, W); an axis that is already as small stays as it is."""
     H, W = X.shape[-2:]

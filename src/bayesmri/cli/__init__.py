@@ -19,6 +19,7 @@ from bayesmri.cli.inspect import inspect
 from bayesmri.cli.models import models
 from bayesmri.cli.publish import publish
 from bayesmri.cli.recon import recon
+from bayesmri.cli.report import report
 from bayesmri.cli.simulate import simulate
 from bayesmri.cli.study import listed, study
 from bayesmri.cli.train import train
@@ -44,6 +45,7 @@ def build_app() -> App:
     )
     app.command(undersample, help_epilogue="Example: bayesmri undersample knee.h5 -o knee_r4.h5 --acceleration 4")
     app.command(recon, help_epilogue="Example: bayesmri recon knee.h5 -o knee_tv.h5 --method tv --acceleration 4 --png")
+    app.command(report, help_epilogue="Example: bayesmri report knee_r4.recon.h5 -o knee_r4.html")
     app.command(train, help_epilogue="Example: bayesmri train configs/small-single-r4.toml --out runs/small")
     app.command(
         evaluate, help_epilogue="Example: bayesmri evaluate --data val/ --methods tv,runs/small --acceleration 4"

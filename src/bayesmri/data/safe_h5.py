@@ -151,6 +151,12 @@ def _pair_names(dtype: np.dtype[Any]) -> tuple[str, str] | None:
 
 
 def _read(group: Any, name: str, data: Any, *, ndim: tuple[int, ...], budget: int | None) -> NDArray[Any]:
+    check_size(group, name, data, ndim=ndim, budget=budget)
+    return np.asarray(data[()])
+
+
+def check_size(group: Any, name: str, data: Any, *, ndim: tuple[int, ...], budget: int | None = None) -> None:
+    """A dataset with so many axes, within the budget, and really stored."""
     label = where(group, name)
     if data.ndim not in ndim:
         wanted = " or ".join(str(n) for n in ndim)
@@ -159,4 +165,3 @@ def _read(group: Any, name: str, data: Any, *, ndim: tuple[int, ...], budget: in
     claimed = check_bytes(label, data.shape, data.dtype.itemsize, stored=stored, budget=byte_budget(budget))
     if claimed and not stored:
         raise FormatError(f"{label} claims shape {data.shape} but was never written: the file is empty; write it again")
-    return np.asarray(data[()])

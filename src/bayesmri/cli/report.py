@@ -1,0 +1,45 @@
+"""bayesmri report RECON.h5 -o PAGE.html."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from bayesmri.cli.output import count, print_json
+from bayesmri.pipeline.files import with_ending
+from bayesmri.pipeline.report_page import MEGABYTES, report_file
+
+
+def report(
+    file: Path,
+    /,
+    *,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    megabytes: float = MEGABYTES,
+    json: bool = False,
+) -> None:
+    """Make one HTML page of a reconstruction: images by slice, uncertainty, samples, k-space, metrics, origin.
+
+    The page is a single file that any browser of 2023 or later shows, offline, and that can be sent to a colleague.
+
+    Parameters
+    ----------
+    file
+        What `bayesmri recon` wrote; with --samples it shows a standard deviation, with --keep-samples a flicker too.
+    output
+        Page to write; FILE.html in the working folder unless given.
+    megabytes
+        Largest size of the page's data. Where a volume needs more, samples, k-space and then outer slices are left out,
+        and the page says so.
+    json
+        Print JSON instead of text.
+    """
+    made = report_file(file, output or with_ending(Path(file.name), ".html"), megabytes=megabytes)
+    if json:
+        print_json(made)
+        return
+    samples = f", {count(made['samples_shown'], 'sample')} of each" if made["samples_shown"] else ""
+    print(f"{made['file']}: {count(made['slices_shown'], 'slice')}{samples}")
+    for note in made["notes"]:
+        print(f"note: {note}")
+    print(f"wrote {made['output']} ({made['bytes'] / 1e6:.1f} MB)")

@@ -1,0 +1,84 @@
+"""RECON.h5 in, one page out; torch is loaded only after the file was found good."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesmri.atomic import atomic_path, check_target
+from bayesmri.data.results import Result, open_result
+from bayesmri.errors import BayesMRIError, ConfigError
+
+MEGABYTES = 20.0
+
+
+def report_file(path: Path, out: Path, *, megabytes: float = MEGABYTES) -> dict[str, Any]:
+    """Write the page; return its name, size, slices and what was cut.
+
+    megabytes: of packed data; what does not fit is left out, and the page says so.
+    """
+    if not 0.1 <= megabytes <= 500:
+        raise ConfigError(f"a page of {megabytes:g} MB: want 0.1 to 500; browsers show more with difficulty")
+    check_target(out, path)
+    with open_result(path) as result:
+        text, facts = _page(result, limit=round(megabytes * 1e6))
+    with atomic_path(out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return {"file": result.name, "output": str(out), "bytes": len(text.encode()), **facts}
+
+
+def _page(result: Result, *, limit: int) -> tuple[str, dict[str, Any]]:
+    from bayesmri.report import page_sections as sections
+    from bayesmri.report.page import Page, render
+    from bayesmri.report.page_data import page_data
+    from bayesmri.report.page_names import summary
+
+    data, notes = page_data(result, limit=limit)
+    compared = _compared(result)
+    page = Page(
+        title=result.name,
+        summary=summary(result),
+        notes=notes,
+        kspace=sections.kspace_section(result),
+        quality=sections.quality_section(compared, linked=data["slices"]),
+        bounds=sections.bounds_section(result, compared),
+        reading=sections.reading_section(result),
+        origin=sections.origin_section(result),
+        data=data,
+    )
+    shown = 0 if data["samples"] is None else len(data["samples"]["data"][0])
+    facts = {"slices": len(result.image), "slices_shown": len(data["slices"]), "samples_shown": shown, "notes": notes}
+    return render(page), facts
+
+
+def _compared(result: Result) -> Any:
+    """Metrics of the volume and its slices, zero-filled first, the estimate last."""
+    from bayesmri.metrics import slice_metrics, volume_metrics
+    from bayesmri.pipeline.reconstruct import common_crop
+    from bayesmri.report.page_names import layer_names
+    from bayesmri.report.page_sections import Compared
+
+    if result.truth is None:
+        return Compared({}, {}, missing="No fully sampled image is known: there is nothing to compare with.")
+    names = layer_names(result)
+    estimates = {
+        names[key]["title"]: result.others[key] for key in ("zero_filled", "deterministic") if key in result.others
+    } | {names["mean"]["title"]: result.image}
+    pairs = {name: common_crop(X, result.truth) for name, X in estimates.items()}
+    try:
+        volume = {name: volume_metrics(*pair) for name, pair in pairs.items()}
+        slices = {name: slice_metrics(*pair) for name, pair in pairs.items()}
+    except BayesMRIError as error:  # a truth without signal, or smaller than SSIM's window
+        return Compared({}, {}, missing=f"The metrics have no value here: {error}.")
+    return Compared(volume, slices, _coverage(result))
+
+
+def _coverage(result: Result) -> list[float]:
+    """mean(|X − Y| ≤ bound) of every slice; [] where the file has no bound."""
+    from bayesmri.pipeline.reconstruct import common_crop
+
+    if "error_bound" not in result.others or result.truth is None:
+        return []
+    X, Y = common_crop(result.image, result.truth)
+    bound, _ = common_crop(result.others["error_bound"], result.truth)
+    return [float(np.mean(np.abs(x - y) <= b)) for x, y, b in zip(X, Y, bound, strict=True)]

@@ -1,0 +1,140 @@
+"""One HTML page that needs nothing else: template, style, scripts and data in a single file.
+
+Whatever comes from a file reaches the page through `escape` (tables) or as JSON without angle brackets (data), which
+the scripts only ever set as text. Should both fail, the page's policy lets no script run but its own.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import metadata, resources
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+
+from bayesmri.report.pack import raw
+
+SCRIPTS = ("unpack.js", "paint.js", "tiles.js", "page.js")
+LUTS = {"viridis": "viridis", "inferno": "inferno", "plasma": "plasma", "difference": "RdBu_r"}
+
+Rows = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Texts as they are, not yet escaped; sections as HTML, made by the functions below.
+
+    data: JSON values that the scripts show.
+    """
+
+    title: str
+    summary: Sequence[str]
+    notes: Sequence[str]
+    kspace: str
+    quality: str
+    bounds: str
+    reading: str
+    origin: str
+    data: Mapping[str, Any]
+
+
+def render(page: Page) -> str:
+    """The whole page. The policy names style and script by their checksums and allows nothing else."""
+    style, script = _asset("page.css"), "".join(["'use strict';\n", *map(_asset, SCRIPTS)])
+    filled = {
+        "policy": policy(style, script),
+        "version": escape(metadata.version("bayesmri")),
+        "style": style,
+        "script": script,
+        "title": escape(page.title),
+        "summary": _list(page.summary, "facts"),
+        "notes": _list(page.notes, "notices") if page.notes else "",
+        "kspace": page.kspace,
+        "quality": page.quality,
+        "bounds": page.bounds,
+        "reading": page.reading,
+        "origin": page.origin,
+        "data": script_json({**page.data, "luts": luts()}),
+    }
+    # in one pass: a text from the file that looks like a placeholder stays what it is
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: filled[found[1]], _asset("page.html"))
+
+
+def policy(style: str, script: str) -> str:
+    return (
+        f"default-src 'none'; style-src {_checksum(style)}; script-src {_checksum(script)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def script_json(value: object) -> str:
+    """JSON that cannot end its <script>: no <, > or & in it."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    return f'<p class="{escape(kind)}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+
+
+def words_table(rows: Rows, caption: str) -> str:
+    """Name and value, both texts."""
+    body = "".join(f"<tr>{_row(escape(row[0]), row[1:])}</tr>\n" for row in rows)
+    table = f'<table class="words"><caption>{escape(caption)}</caption>\n{body}</table>'
+    return f'<div class="scroll" tabindex="0">{table}</div>'
+
+
+def number_table(
+    heads: Sequence[str], rows: Rows, caption: str, *, slices: Sequence[int] = (), linked: Container[int] = ()
+) -> str:
+    """Numbers under their heads; the first cell names the row.
+
+    slices: of the rows, counted from 0. linked: those that the page shows: their names are buttons that go there.
+    """
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+    if slices:
+        body = "".join(_slice_row(row, s, link=s in linked) for row, s in zip(rows, slices, strict=True))
+    else:
+        body = "".join(f"<tr>{_row(escape(row[0]), row[1:])}</tr>\n" for row in rows)
+    return (
+        f'<div class="scroll" tabindex="0"><table><caption>{escape(caption)}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>"
+    )
+
+
+def _slice_row(row: Sequence[str], s: int, *, link: bool) -> str:
+    name = escape(row[0])
+    if link:
+        name = f'<button type="button" data-slice="{s:d}" aria-label="Show slice {s + 1:d}">{name}</button>'
+    return f'<tr data-slice="{s:d}">{_row(name, row[1:])}</tr>\n'
+
+
+def _row(name: str, cells: Sequence[str]) -> str:
+    """name: HTML."""
+    return f'<th scope="row">{name}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+
+
+def _list(texts: Sequence[str], kind: str) -> str:
+    items = "".join(f"<li>{escape(text)}</li>" for text in texts)
+    return f'<ul class="{kind}">{items}</ul>'
+
+
+def luts() -> dict[str, str]:
+    """256 colours of three bytes each, by name."""
+    ramp = np.arange(256)
+    return {name: raw(colormaps[cmap](ramp, bytes=True)[:, :3].tobytes()) for name, cmap in LUTS.items()}
+
+
+def _asset(name: str) -> str:
+    return (resources.files("bayesmri.report") / "web" / name).read_text(encoding="utf-8")
+
+
+def _checksum(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,87 @@
+"""What things are called on a page, and in one line what they are."""
+
+from bayesmri.data.results import Result
+
+Names = dict[str, str]
+
+
+def layer_names(result: Result) -> dict[str, Names]:
+    """Title and a line about every layer, by its name on the page."""
+    made = _made_of(result)
+    sampled = "uncertainty_std" in result.others
+    by = f"by {result.method}" if result.method else "method not recorded"
+    level = "" if result.level is None else f", {level_text(result.level)}"
+    return {
+        "mean": _named("Mean", f"{made}, {by}") if sampled else _named("Reconstruction", by),
+        "truth": _named("Truth", f"fully sampled{_known_part(result)}"),
+        "zero_filled": _named("Zero-filled", sampling_text(result) or "missing lines set to 0"),
+        "deterministic": _named("Deterministic", "at the posterior's mean weights"),
+        "std": _named("Standard deviation", made),
+        "bound": _named(f"Error bound{level}", "calibrated; colours up to the value at the right"),
+        "error": _named("Error", f"|{'mean' if sampled else 'reconstruction'} − truth|"),
+    }
+
+
+def kspace_names(result: Result) -> dict[str, Names]:
+    if result.grid is None:
+        return {"mean": _named("Of the magnitude image", "log magnitude of its Fourier transform")}
+    return {
+        "mean": _named("Mean", "log magnitude, root-sum-of-squares of the coils"),
+        "std": _named("Standard deviation", f"log scale, {_made_of(result)}"),
+    }
+
+
+def samples_name(result: Result) -> Names:
+    return _named("Samples", "what they agree on stands still when they play")
+
+
+def mask_name(result: Result) -> str:
+    return "" if result.mask is None else f"{sampling_text(result)}; white: acquired"
+
+
+def sampling_text(result: Result) -> str:
+    """ "64 of 256 lines, R = 4.00"; nothing where the file has no mask."""
+    if result.mask is None:
+        return ""
+    acquired, lines = int(result.mask.sum()), len(result.mask)
+    return f"{acquired} of {lines} lines" + (f", R = {lines / acquired:.2f}" if acquired else "")
+
+
+def level_text(level: float) -> str:
+    """0.9 → "90 %", 0.995 → "99.5 %"."""
+    return f"{100 * level:.4g} %"
+
+
+def summary(result: Result) -> list[str]:
+    """The page's first lines: what this is."""
+    n, h, w = result.image.shape
+    sampled = "uncertainty_std" in result.others
+    voxel = result.header.voxel_mm
+    texts = [
+        result.header.acquisition,
+        f"{n} {'slice' if n == 1 else 'slices'}, {h} × {w} pixels",
+        "" if voxel is None else f"{voxel[0]:.3g} × {voxel[1]:.3g} × {voxel[2]:.3g} mm",
+        sampling_text(result),
+        result.method,
+        f"mean and standard deviation {_made_of(result)}" if sampled else "no uncertainty in this file",
+        "" if result.truth is None else "truth known",
+    ]
+    return [text for text in texts if text]
+
+
+def _made_of(result: Result) -> str:
+    """ "of 32 samples", "predicted from 6 samples"."""
+    n = result.drawn
+    count = "samples" if not n else "1 sample" if n == 1 else f"{n} samples"
+    return f"{'predicted from' if result.fast else 'of'} {count}"
+
+
+def _known_part(result: Result) -> str:
+    if result.truth is None:
+        return ""
+    h, w = (min(a, b) for a, b in zip(result.truth.shape[1:], result.image.shape[1:], strict=True))
+    return "" if (h, w) == result.image.shape[1:] else f", known in the central {h} × {w} pixels"
+
+
+def _named(title: str, about: str) -> Names:
+    return {"title": title, "about": about}

@@ -1,0 +1,146 @@
+"""The sections of a page below its images: k-space, quality, bounds, how to read it, and where it comes from."""
+
+import math
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bayesmri.data.guard import one_line
+from bayesmri.data.results import Result
+from bayesmri.metrics import Metrics
+from bayesmri.report.page import number_table, paragraph, words_table
+from bayesmri.report.page_names import level_text
+
+ROWS_MAX = 200
+VALUE_MAX = 300  # characters
+HEADS = (("psnr", "PSNR, dB", "{:.2f}"), ("ssim", "SSIM", "{:.4f}"), ("nmse", "NMSE", "{:.4f}"))
+SHOWN = {  # datasets of the file that a page shows, and as what
+    "reconstruction": "the image",
+    "uncertainty_std": "standard deviation",
+    "deterministic": "deterministic image",
+    "zero_filled": "zero-filled image",
+    "target": "truth",
+    "error_bound": "calibrated error bound",
+    "mask": "mask",
+    "samples": "samples",
+    "kspace_mean": "k-space, over the coils",
+    "kspace_std": "k-space, over the coils",
+}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Against the truth, by the estimate's title.
+
+    coverage: the share of pixels whose error the bound holds, per slice; () without a bound.
+    missing: why there are no numbers; "" where there are.
+    """
+
+    volume: Mapping[str, Metrics]
+    slices: Mapping[str, Sequence[Metrics]]
+    coverage: Sequence[float] = ()
+    missing: str = ""
+
+
+def kspace_section(result: Result) -> str:
+    if result.grid is not None:
+        return paragraph(
+            "Of the model's coils, on the whole measured grid, relative to the largest magnitude of the slice. The "
+            "standard deviation is small on acquired lines, which the data hold, and larger on missing ones, which the "
+            "model filled.",
+            "soft",
+        )
+    return paragraph(
+        "The file holds no k-space (it comes with --samples). Shown is the Fourier transform of the magnitude image: "
+        "without phase and coils it is not what was measured, and its columns need not be those of the mask.",
+        "soft",
+    )
+
+
+def quality_section(compared: Compared, *, linked: Container[int]) -> str:
+    """Tables of the volume and of every slice."""
+    if compared.missing:
+        return paragraph(compared.missing)
+    heads = [head for _, head, _ in HEADS]
+    volume = [[name, *_numbers(row)] for name, row in compared.volume.items()]
+    text = number_table(["", *heads], volume, "Whole volume, as fastMRI defines it (central 320 × 320 pixels)")
+    names = list(compared.slices)
+    pair = names if len(names) == 1 else [names[0], names[-1]]
+    columns = ["slice", *(f"{head} {name.lower()}" for head in heads for name in pair)]
+    if compared.coverage:
+        columns.append("within bound")
+    n = len(compared.slices[names[0]])
+    rows = [_slice_row(compared, pair, s) for s in range(n)]
+    caption = "Every slice, with the range of the volume; choose a number to see the slice"
+    return text + number_table(columns, rows, caption, slices=range(n), linked=linked)
+
+
+def _slice_row(compared: Compared, pair: Sequence[str], s: int) -> list[str]:
+    found = [_numbers(compared.slices[name][s]) for name in pair]
+    covered = [f"{100 * compared.coverage[s]:.1f} %"] if compared.coverage else []
+    return [str(s + 1), *(numbers[k] for k in range(len(HEADS)) for numbers in found), *covered]
+
+
+def _numbers(row: Metrics) -> list[str]:
+    values = [(getattr(row, key), form) for key, _, form in HEADS]
+    return ["–" if math.isnan(value) else form.format(value) for value, form in values]
+
+
+def bounds_section(result: Result, compared: Compared) -> str:
+    if "error_bound" not in result.others:
+        return paragraph(
+            "Not calibrated: this file holds no error bounds. The standard deviation says how much the samples differ, "
+            "not how large the error is."
+        )
+    if result.level is None:
+        return paragraph("The file holds error bounds, but does not say at which level they were calibrated.")
+    level = level_text(result.level)
+    text = paragraph(
+        f"Calibrated at {level}: in volumes like those of the calibration, {level} of the pixels are at most this far "
+        "from the fully sampled image. It is a statement about many pixels, not about each of them."
+    )
+    if compared.coverage:
+        share = sum(compared.coverage) / len(compared.coverage)
+        text += paragraph(f"In this volume the bound holds for {100 * share:.1f} % of the pixels.")
+    return text
+
+
+def reading_section(result: Result) -> str:
+    texts = [
+        "Greys: 100 % of the window is the brightest 0.5 % of the truth (of the reconstruction where there is none), "
+        "the same for all images and slices. Images are stored in steps of 1/4095 of each slice's range, samples in "
+        "1/127 of their largest difference from the mean, k-space in 1/255 of six decades; the HDF5 file is exact.",
+    ]
+    if "uncertainty_std" in result.others:
+        texts.append(
+            "The standard deviation says how much the reconstruction varies with the weights of the model. Where all "
+            "draws make the same mistake it is small, and the mistake remains."
+        )
+    return "".join(map(paragraph, texts))
+
+
+def origin_section(result: Result) -> str:
+    rows = list(provenance_rows(result.provenance))[:ROWS_MAX]
+    identity = "in the HDF5 file, left out here" if result.identified else "none in the file"
+    rows.append(("patient identifier", identity))
+    intro = "" if result.provenance else paragraph("The file does not record where it comes from.")
+    contents = [(name, shape, kind, SHOWN.get(name, "not shown")) for name, shape, kind in result.contents]
+    return intro + words_table(rows, "As recorded in the file") + words_table(contents, "Datasets of the file")
+
+
+def provenance_rows(value: object, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Nested JSON as dotted names and one-line values; what was not set is left out."""
+    if isinstance(value, Mapping) and depth < 8:
+        for key, item in value.items():
+            yield from provenance_rows(item, f"{name}.{key}" if name else str(key), depth + 1)
+    elif isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value) and depth < 8:
+        for i, item in enumerate(value):
+            yield from provenance_rows(item, f"{name}[{i + 1}]", depth + 1)
+    elif value is not None:
+        yield one_line(name, limit=80), _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return one_line(", ".join(map(str, value)) if isinstance(value, list) else value, limit=VALUE_MAX)

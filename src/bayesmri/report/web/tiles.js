@@ -1,0 +1,107 @@
+// Which tiles there are: images and maps of the file, the overlay, the samples, k-space.
+const MAPS = { ...report.layers, ...(report.error ? { error: report.error } : {}) };
+
+const sliceName = () => `slice ${report.slices[view.slice] + 1}`;
+const percent = (value) => `${digits((100 * value) / report.white)} %`;
+
+function mapTop(name) {
+  const tops = Object.values(MAPS).flatMap((layer) => (layer.top ? [layer.top] : []));
+  return view.common ? Math.max(...tops) : MAPS[name].top;
+}
+
+const mapScale = (name) => {
+  const top = mapTop(name);
+  return { lut: LUTS[MAPS[name].lut], low: "0", high: `${digits(top)} (${percent(top)} of white)` };
+};
+
+const greyScale = () => {
+  const [low, high] = greyRange();
+  return { low: digits(low), high: digits(high) };
+};
+
+function greyTile(name, { title, about }) {
+  return {
+    name, title, about, group: "image", scale: greyScale, read: (planes, i) => digits(planes[name][i]),
+    paint: (planes, out) => paintGrey(planes[name], greyRange(), out),
+  };
+}
+
+function mapTile(name, { title, about }) {
+  return {
+    name, title, about, group: "image", scale: () => mapScale(name), read: (planes, i) => digits(planes[name][i]),
+    paint: (planes, out) => paintMap(planes[name], LUTS[MAPS[name].lut], [0, mapTop(name)], out),
+  };
+}
+
+function overlayTile() {
+  const over = () => MAPS[view.overlay];
+  return {
+    name: "overlay", title: "Overlay", about: "", group: "image",
+    scale: () => (over() ? mapScale(view.overlay) : greyScale()),
+    read: (planes, i) => (over() ? digits(planes[view.overlay][i]) : digits(planes.mean[i])),
+    paint: (planes, out) => {
+      paintGrey(planes.mean, greyRange(), out);
+      if (over()) paintOver(planes[view.overlay], LUTS[over().lut], mapTop(view.overlay), view.opacity / 100, out);
+    },
+  };
+}
+
+/** One sample, or what it differs from the mean by. */
+function samplesTile({ about, top }) {
+  const shown = (planes) => planes.images?.[view.sample];
+  return {
+    name: "samples", title: "Samples", about, group: "image",
+    scale: () => (view.difference ? { lut: LUTS.difference, low: digits(-top), high: digits(top) } : greyScale()),
+    read: (planes, i) => {
+      const sample = shown(planes);
+      return sample ? digits(view.difference ? sample[i] - planes.mean[i] : sample[i]) : "";
+    },
+    paint: (planes, out) => {
+      const sample = shown(planes);
+      if (!sample) return;
+      if (!view.difference) paintGrey(sample, greyRange(), out);
+      else paintMap(sample.map((value, i) => value - planes.mean[i]), LUTS.difference, [-top, top], out);
+    },
+  };
+}
+
+const kspaceTile = (name, { title, about, range, lut }) => ({
+  name: "kspace_" + name, title, about, group: "kspace", shape: report.kspace.shape, aspect: 1,
+  scale: () => ({ lut: LUTS[lut], low: `10^${digits(range[0])}`, high: `10^${digits(range[1])} of the largest` }),
+  read: (planes, i) => `10^${planes["kspace_" + name][i].toFixed(2)}`,
+  paint: (planes, out) => {
+    const plane = planes["kspace_" + name];
+    if (LUTS[lut]) paintMap(plane, LUTS[lut], range, out);
+    else paintGrey(plane, range, out);
+  },
+});
+
+function maskTile({ mask, mask_about }) {
+  const height = Math.min(report.kspace.shape[0], mask.length);
+  const lines = Array.from(mask, Number);
+  return {
+    name: "mask", title: "Mask", about: mask_about, group: "mask", shape: [height, mask.length], aspect: 1,
+    read: (_, i) => (lines[i % mask.length] ? "acquired" : "missing"),
+    paint: (_, out) => paintGrey(Float32Array.from({ length: height * mask.length }, (_, i) => lines[i % mask.length]), [0, 1], out),
+  };
+}
+
+/** Greys first, then what is uncertain or wrong. */
+function imageTiles() {
+  const { layers, error, samples } = report;
+  const greys = ["truth", "zero_filled", "deterministic", "mean"].filter((name) => layers[name]);
+  const maps = ["std", "bound"].filter((name) => layers[name]);
+  return [
+    ...greys.map((name) => greyTile(name, layers[name])),
+    ...(maps.length || error ? [overlayTile()] : []),
+    ...maps.map((name) => mapTile(name, layers[name])),
+    ...(error ? [mapTile("error", error)] : []),
+    ...(samples ? [samplesTile(samples)] : []),
+  ];
+}
+
+function kspaceTiles() {
+  const { kspace } = report;
+  const panels = Object.entries(kspace.panels).map(([name, panel]) => kspaceTile(name, panel));
+  return [...(kspace.mask ? [maskTile(kspace)] : []), ...panels];
+}

@@ -1,5 +1,7 @@
 """Draws θ₁…θ_N and yields x_S(z, T, θ_i), one at a time; every sample has a random stream of its own.
 
+A network with dropout is sampled alike: its i-th random pass in place of θ_i.
+
 The i-th sample of a slice depends on the seed, the measured data of the slice, its index and i, and on nothing else:
 in which order, in what batches and by how many workers samples are made does not change them.
 """
@@ -7,13 +9,14 @@ in which order, in what batches and by how many workers samples are made does no
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bayesmri.baselines.network import BoundNetwork
 from bayesmri.regularizers.base import ParametricRegularizer, Weights
 from bayesmri.solver import unroll
 
@@ -40,6 +43,14 @@ class Stream:
         return torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big"))
 
 
+class Draws(Protocol):
+    """What samples come from."""
+
+    def samples(self, z: Tensor, mask: Tensor, stream: Stream, indices: Iterable[int]) -> Iterator[Tensor]:
+        """The samples of these indices of one slice z, complex (1, Q, H, W), each complex (1, Q', H, W)."""
+        ...
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Sampler:
@@ -64,6 +75,20 @@ class Sampler:
         """The samples of these indices of one slice."""
         for i in indices:
             yield self.sample(z, mask, stream.rng(i))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """Random passes through a network with dropout, each with channels of its own dropped (Monte-Carlo dropout)."""
+
+    bound: BoundNetwork
+
+    @torch.no_grad()
+    def samples(self, z: Tensor, mask: Tensor, stream: Stream, indices: Iterable[int]) -> Iterator[Tensor]:
+        """The passes of these indices through one slice."""
+        for i in indices:
+            yield self.bound.dropping(stream.rng(i))(z, mask)
 
 
 def slice_digest(z: NDArray[np.complexfloating], mask: NDArray[np.bool_]) -> str:

@@ -27,8 +27,8 @@ class UNetConfig:
     `pools` coarser ones. The 214.16 M of the paper's table belong to an older U-Net of fastMRI with 256 features, which
     enlarged images by interpolation; with 256 features this one has 496 M.
     residual: learn what is to be added to the zero-filled image (a short training needs it); False is fastMRI's.
-    dropout: the probability of dropping a channel after a rectifier, as in fastMRI: in training always, in reconstruction
-        where samples are asked for (Gal and Ghahramani 2016), else not at all.
+    dropout: the probability of dropping a channel after a rectifier, as in fastMRI: always in training; later only in
+        the random passes that samples are (Gal and Ghahramani 2016).
     variance: a second output, σ² of every pixel (Kendall and Gal 2017), learned with loss.kind = "nll".
     """
 

@@ -131,4 +131,6 @@ def samples_words(made: Mapping[str, Any]) -> str:
     if "uncertainty" not in made:
         return ""
     share = made["uncertainty"]["mean_std_over_mean_image"]
+    if "samples" not in made:
+        return f", with a predicted std: mean {100 * share:.2g} % of the mean image"
     return f", {count(made['samples'], 'sample')} per slice: mean std {100 * share:.2g} % of the mean image"

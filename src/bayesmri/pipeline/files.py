@@ -123,7 +123,7 @@ def reconstruct_file(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Reconstruct a file; write HDF5, and NIfTI and a PNG panel beside it where asked; return what was found."""
-    targets = output_files(out, nifti=nifti, png=png, std=options.samples > 0)
+    targets = output_files(out, nifti=nifti, png=png, std=options.model is not None)
     for target in targets.values():
         check_target(target, path)
     kspace = measured = read_kspace(path)
@@ -143,6 +143,8 @@ def reconstruct_file(
     del measured
     with progress(len(kspace.z) * max(1, options.samples)) if progress else nullcontext(None) as advance:
         result = reconstruct(kspace, options, contents=contents, on_step=advance)
+    if result.std is None:
+        targets.pop("nifti_std", None)
     save(result, targets, provenance=_recon_provenance(path, options, sampling, choice))
     return {
         "file": path.name,

@@ -8,20 +8,22 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from bayesmri.baselines.network import Network
+from bayesmri.baselines.network import BoundNetwork, Network
 from bayesmri.baselines.tv import TotalVariation
+from bayesmri.baselines.unet import doubts, drops, moments
 from bayesmri.baselines.wavelet import L1Wavelet
 from bayesmri.baselines.zero_filled import ZeroFilled
 from bayesmri.checkpoint import load_model
 from bayesmri.devices import check_device
 from bayesmri.errors import ConfigError
 from bayesmri.fast import Predictor
-from bayesmri.model import Model, solve
+from bayesmri.model import BoundLearned, Model, solve
 from bayesmri.physics.coils import compress_coils
 from bayesmri.physics.scaling import Scaling
 from bayesmri.pipeline.options import BASELINES, Options
+from bayesmri.posterior.base import Posterior
 from bayesmri.posterior.delta import Delta
-from bayesmri.sampler import Sampler
+from bayesmri.sampler import Draws, Passes, Sampler
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class Method:
     """name: for tables. solve: (z, mask) → x of one slice, complex (1, Q, H, W), scaled. parameters: learned numbers.
 
     prepare: k-space of a whole volume as the method takes it, such as its virtual coils.
-    sampler: draws of the same reconstruction, where the method has a posterior.
+    sampler: draws of the same reconstruction, where the method has a posterior or drops channels.
+    moments: (z, mask) → x as `solve` gives it and σ² of its image (1, H, W), where the network predicts it.
     predictor: makes σ̂ of a few draws, where the model came with one.
     """
 
@@ -39,8 +42,9 @@ class Method:
     prepare: Callable[[Tensor], Tensor] = field(default=lambda z: z)
     scaling: Scaling = field(default_factory=Scaling)
     device: torch.device = field(default_factory=partial(torch.device, "cpu"))
-    sampler: Sampler | None = None
+    sampler: Draws | None = None
     predictor: Predictor | None = None
+    moments: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
 
 
 def make_method(options: Options) -> Method:
@@ -64,12 +68,27 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         with torch.no_grad():
             return solve(z, mask, bound, T=model.T, S=model.S)
 
+    return Method(
+        name,
+        at_mean,
+        model.n_parameters,
+        model.coils.prepare,
+        model.scaling,
+        device,
+        _draws(model, bound, posterior),
+        None if model.predictor is None else model.predictor.to(device),
+        torch.no_grad()(partial(moments, bound)) if isinstance(bound, BoundNetwork) and doubts(reg) else None,
+    )
+
+
+def _draws(model: Model, bound: BoundLearned, posterior: Posterior) -> Draws | None:
+    """θ ~ N(μ, LLᵀ), or a network's dropped channels; None where nothing is random."""
+    reg = model.regularizer
+    if isinstance(bound, BoundNetwork):
+        return Passes(bound) if drops(reg) else None
     if isinstance(posterior, Delta) or isinstance(reg, Network):
-        drawn = None
-    else:
-        drawn = Sampler(reg, posterior.sample, model.T, model.S)
-    predictor = None if model.predictor is None else model.predictor.to(device)
-    return Method(name, at_mean, model.n_parameters, model.coils.prepare, model.scaling, device, drawn, predictor)
+        return None
+    return Sampler(reg, posterior.sample, model.T, model.S)
 
 
 def model_name(model: str | Model) -> str:

@@ -62,16 +62,17 @@ def facts(result: Reconstruction) -> dict[str, Any]:
         "metrics": {name: vars(row) for name, row in metrics_table(result).items()},
         "seconds": result.seconds,
     }
-    if result.std is None or result.kspace_std is None:
+    if result.std is None:
         return known
-    acquired, missing = column_std(result.kspace_std, result.mask)
-    uncertainty = {
+    uncertainty: dict[str, float | None] = {
         "mean_std": float(result.std.mean(dtype=np.float64)),
         "max_std": float(result.std.max()),
         "mean_std_over_mean_image": _ratio(result.std, result.image),
-        "kspace_std_acquired": acquired,
-        "kspace_std_missing": missing,
     }
+    if result.kspace_std is None:  # predicted by the network, of the image alone
+        return known | {"uncertainty": uncertainty}
+    acquired, missing = column_std(result.kspace_std, result.mask)
+    uncertainty |= {"kspace_std_acquired": acquired, "kspace_std_missing": missing}
     drawn = {"samples": result.n_samples, "fast": result.fast, "seed": result.seed}
     return known | drawn | {"uncertainty": uncertainty}
 
@@ -88,7 +89,7 @@ def metrics_table(result: Reconstruction) -> dict[str, Metrics]:
 
 def estimate_name(result: Reconstruction) -> str:
     """Of the image: the method's, or what it is of the samples."""
-    return result.method if result.std is None else "mean"
+    return "mean" if result.n_samples else result.method
 
 
 def write_panel(path: Path, result: Reconstruction) -> None:

@@ -40,6 +40,8 @@ class Reconstruction:
     std: σ̂, their pixelwise standard deviation (1/N). deterministic: X_S at the posterior's mean.
     samples: (slices, N, h, w), where they were kept. n_samples: N. seed: what they were drawn with.
     kspace_mean, kspace_std, coil_std: of F x_S and x_S on the whole grid (slices, Q, H, W), in the model's coils.
+
+    A network that predicts its variance has a std without samples.
     """
 
     image: Images
@@ -125,11 +127,12 @@ def reconstruct(
         grid=grid,
         method=method.name,
         seconds=0.0,
+        std=None if at_mean.std is None else _crop(at_mean.std, crop),
     )
     if asked.samples:
         contents = contents or [slice_digest(z, kspace.mask) for z in kspace.z]
         streams = [Stream(asked.seed, content, s) for s, content in enumerate(contents)]
-        result = _with_samples(result, _sampled(task, streams, asked, at_mean.coils, on_step), asked)
+        result = _with_samples(result, _sampled(task, streams, asked, at_mean, on_step), asked)
     return replace(result, seconds=time.perf_counter() - began)
 
 
@@ -159,29 +162,39 @@ class _Task:
 
 @dataclass(frozen=True, eq=False)
 class _Solved:
-    """Slices on the whole grid. images: X. coils: x of every slice in the method's scale, where it was kept."""
+    """Slices on the whole grid.
+
+    images: X. coils: x of every slice in the method's scale, where it was kept. std: σ, where the method predicts it.
+    Q: of x, 1 for a network that combines the coils.
+    """
 
     images: Images
     coils: list[Tensor]
+    std: Images | None
+    Q: int
 
 
 def _solved(task: _Task, on_step: Callable[[], None] | None, *, keep: bool) -> _Solved:
     """Every slice, at the mean of θ where it is drawn."""
-    images, coils = [], []
+    images, coils, std = [], [], []
     for s in range(len(task.volume)):
-        x = task.method.solve(task.z(s), task.mask)[0]
+        if task.method.moments is None:
+            x = task.method.solve(task.z(s), task.mask)[0]
+        else:
+            (x,), (variance,) = task.method.moments(task.z(s), task.mask)
+            std.append((variance.sqrt() * task.factor).cpu().numpy())
         images.append((rss(x) * task.factor).cpu().numpy())
         if keep:
             coils.append(x)
         if on_step is not None:
             on_step()
-    return _Solved(np.stack(images), coils)
+    return _Solved(np.stack(images), coils, np.stack(std) if std else None, x.shape[0])
 
 
 def _sampled(
-    task: _Task, streams: Sequence[Stream], asked: Options, at_mean: list[Tensor], on_step: Callable[[], None] | None
+    task: _Task, streams: Sequence[Stream], asked: Options, at_mean: _Solved, on_step: Callable[[], None] | None
 ) -> Sampled:
-    """Mean and standard deviation of N samples of every slice. at_mean: x_μ of every slice, for the fast route."""
+    """Mean and standard deviation of N samples of every slice. at_mean: x_μ of every slice, kept for the fast route."""
     sampler = task.method.sampler
     assert sampler is not None
 
@@ -193,9 +206,10 @@ def _sampled(
 
     rows, columns = task.window
     shape = (rows.stop - rows.start, columns.stop - columns.start)
-    sampled = Sampled.empty(tuple(task.volume.shape), shape, keep=asked.samples if asked.keep_samples else 0)
+    slices, _, *grid = task.volume.shape
+    sampled = Sampled.empty((slices, at_mean.Q, *grid), shape, keep=asked.samples if asked.keep_samples else 0)
     for s in range(len(task.volume)):
-        estimate = _fast_estimate(task, s, at_mean[s]) if asked.fast else None
+        estimate = _fast_estimate(task, s, at_mean.coils[s]) if asked.fast else None
         sampled.fill(s, samples(s), window=task.window, estimate=estimate)
     return sampled
 

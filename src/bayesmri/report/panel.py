@@ -73,7 +73,8 @@ def comparison(
     """The tiles truth | estimates… | standard deviation | error of the last estimate, as far as they are known.
 
     metrics: of the whole volume, by the estimate's name, for the small line under its title.
-    std: the pixelwise standard deviation, and of how many samples; predicted: from these, of many more.
+    std: the pixelwise standard deviation, and of how many samples; predicted: from these, of many more. Of 0 samples it
+        is what the network itself predicts.
     """
     known = metrics or {}
     tiles: list[Tile] = []
@@ -83,9 +84,8 @@ def comparison(
         tiles.append((f"{name}\n{_caption(known[name])}" if name in known else name, image, GREY))
     if std is not None:
         style = std_style(std[0], window(tiles[0][1] if tiles else std[0]))
-        tiles.append(
-            (f"Std ×{style.scale:g}\n{'predicted from' if predicted else 'of'} {std[1]} samples", std[0], style)
-        )
+        origin = f"{'predicted from' if predicted else 'of'} {std[1]} samples" if std[1] else "predicted"
+        tiles.append((f"Std ×{style.scale:g}\n{origin}", std[0], style))
     if truth is not None and estimates:
         error = np.abs(list(estimates.values())[-1] - truth)
         style = error_style(error, window(truth))

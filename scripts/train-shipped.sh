@@ -15,17 +15,17 @@ run() { # run NAME CONFIG OPTIONS...
     --train.threads 1 "$@"
 }
 
-bayes="--posterior.beta 1e-8 --posterior.L0 0.01 --posterior.lr 3e-4 --optimizer.lr 1e-3 --train.batch 1"
+bayes="--posterior.beta 1e-8 --posterior.L0 0.01 --posterior.lr 3e-4 --train.batch 1"
 
 case $1 in
 single)
   run single-start small-single-r4 --train.iterations 2138
-  run single-r4 small-single-r4 --train.init_from runs/single-start --train.batch 1 --train.iterations 4000 \
+  run single-r4 small-single-r4 --train.init_from runs/single-start --train.batch 1 --train.iterations 2500 \
     --unroll.S_start 8 --unroll.S_every 800 --unroll.S_max 10 --optimizer.lr 2e-3 --optimizer.lr_T 0.1
-  run tdv-single-r4 small-single-r4-bayes --train.init_from runs/single-r4 --train.iterations 1500 $bayes \
-    --unroll.S_start 10 --unroll.S_max 10
-  run tdv-single-r8 small-single-r4-bayes --train.init_from runs/tdv-single-r4 --train.iterations 1800 $bayes \
-    --unroll.S_start 10 --unroll.S_max 10 --mask.acceleration 8
+  run tdv-single-r4 small-single-r4-bayes --train.init_from runs/single-r4 --train.iterations 1700 $bayes \
+    --optimizer.lr 1.5e-3 --unroll.keep h --unroll.S_start 15 --unroll.S_max 15
+  run tdv-single-r8 small-single-r4-bayes --train.init_from runs/tdv-single-r4 --train.iterations 1200 $bayes \
+    --optimizer.lr 1e-3 --unroll.S_start 15 --unroll.S_max 15 --mask.acceleration 8
   ;;
 multi)
   run multi-start small-multi-r4 --train.iterations 2000
@@ -33,10 +33,10 @@ multi)
     --optimizer.lr 1.5e-3 --unroll.S_start 6
   run multi-r4 small-multi-r4 --train.init_from runs/multi-more --train.batch 1 --train.iterations 2800 \
     --unroll.S_start 8 --unroll.S_max 8 --optimizer.lr 2e-3 --optimizer.lr_T 0.1
-  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-r4 --train.iterations 1000 $bayes \
-    --unroll.S_start 8 --unroll.S_max 8
-  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 1500 $bayes \
-    --unroll.S_start 8 --unroll.S_max 8 --mask.acceleration 8
+  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-r4 --train.iterations 1600 $bayes \
+    --optimizer.lr 1.5e-3 --unroll.keep h --unroll.S_start 12 --unroll.S_max 12
+  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 1000 $bayes \
+    --optimizer.lr 1e-3 --unroll.S_start 12 --unroll.S_max 12 --mask.acceleration 8
   ;;
 networks-single | networks-multi)
   for kind in unet varnet irim sigmanet; do

@@ -383,6 +383,15 @@ def test_training_continues_from_another_model(straight: Path, tmp_path: Path) -
         torch.testing.assert_close(end.regularizer.weights()[name], weight, rtol=1e-5, atol=1e-7)
 
 
+def test_a_run_with_more_steps_keeps_the_step_of_its_model(straight: Path, tmp_path: Path) -> None:
+    unroll = {"keep": "h", "S_start": 7, "S_max": 9}
+    still = {"lr": 0.0, "lr_T": 0.0, "ema": 0.0}
+    train(tiny(train={"init_from": str(straight), "iterations": 1}, unroll=unroll, optimizer=still), tmp_path / "run")
+    start, end = load_model(straight), load_model(tmp_path / "run")
+    assert end.S == 7
+    assert end.T == pytest.approx(7 * start.T / start.S)
+
+
 def test_dry_run_tells_parameters_data_schedule_and_cost() -> None:
     facts = plan(tiny())
     assert facts["parameters"] == 4 * 18 + 4 * 4 * 9 * 8 + 4 + 1

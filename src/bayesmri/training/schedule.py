@@ -9,12 +9,17 @@ from bayesmri.errors import ConfigError
 
 @dataclass(frozen=True)
 class UnrollConfig:
-    """S = min(S_max, S_start + step // S_every); T starts at T0 and is learned, unless θ is drawn."""
+    """S = min(S_max, S_start + step // S_every); T starts at T0 and is learned, unless θ is drawn.
+
+    keep: what a run that goes on from a model (train.init_from) keeps of it in the place of T0: T, its time; or h, its
+        step T/S, so that more steps reach further, T = h · S_start.
+    """
 
     T0: float = 1.0
     S_start: int = 2
     S_every: int = 7500
     S_max: int = 15
+    keep: Literal["T", "h"] = "T"
 
     def __post_init__(self) -> None:
         if not (self.T0 >= 0 and 1 <= self.S_start <= self.S_max and self.S_every >= 1):

@@ -63,7 +63,7 @@ def start(config: TrainConfig, origin: Model | None = None, *, device: torch.dev
     T0 = config.unroll.T0 if config.unrolled else 0.0
     if origin is not None:
         _copy(_new_head(reg) | origin.regularizer.weights(), reg)
-        T0 = origin.T
+        T0 = origin.T if config.unroll.keep == "T" else origin.T / origin.S * config.unroll.S_start
     reg.to(device)
     betas, eps, averaged = config.optimizer.betas, config.optimizer.eps, config.optimizer.ema > 0
     spread = start_spread(config.posterior, reg, origin, betas=betas, eps=eps, averaged=averaged)

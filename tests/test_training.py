@@ -386,7 +386,8 @@ def test_training_continues_from_another_model(straight: Path, tmp_path: Path) -
 def test_a_run_with_more_steps_keeps_the_step_of_its_model(straight: Path, tmp_path: Path) -> None:
     unroll = {"keep": "h", "S_start": 7, "S_max": 9}
     still = {"lr": 0.0, "lr_T": 0.0, "ema": 0.0}
-    train(tiny(train={"init_from": str(straight), "iterations": 1}, unroll=unroll, optimizer=still), tmp_path / "run")
+    config = tiny(train={"init_from": str(straight), "iterations": 1}, unroll=unroll, optimizer=still)
+    train(config, tmp_path / "run", say=silent)
     start, end = load_model(straight), load_model(tmp_path / "run")
     assert end.S == 7
     assert end.T == pytest.approx(7 * start.T / start.S)

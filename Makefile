@@ -11,7 +11,7 @@ help:
 	@echo "make test   install the dev extra into .venv; lint, types and all tests"
 	@echo "make results  evaluate every method and shipped model on DATA, write docs/results.md (hours)"
 	@echo "make wheel-test  build the wheel, install it alone, list its models and reconstruct with them"
-	@echo "make oracles  install BART and the ISMRMRD tools (Debian, needs root) for two more tests"
+	@echo "make oracles  install BART, the ISMRMRD tools and Chromium (Debian, needs root) for more tests"
 
 demo: $(VENV)/.core
 	$(BIN)/bayesmri demo -o out/demo
@@ -45,6 +45,9 @@ oracles:
 	@command -v bart >/dev/null && command -v ismrmrd_generate_cartesian_shepp_logan >/dev/null \
 	  || { apt-get update -qq && apt-get install -y -qq bart ismrmrd-tools; } >/dev/null 2>&1 \
 	  || echo "BART and the ISMRMRD tools could not be installed: their tests will be skipped"
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+	  || { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 \
+	  || echo "Chromium could not be installed: the tests of report pages in a browser will be skipped"
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bayesmri needs Python 3.11 or newer")'

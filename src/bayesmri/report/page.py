@@ -103,8 +103,9 @@ def number_table(
         body = "".join(_slice_row(row, s, link=s in linked) for row, s in zip(rows, slices, strict=True))
     else:
         body = "".join(f"<tr>{_row(escape(row[0]), row[1:])}</tr>\n" for row in rows)
+    kind = "scroll" if slices else "scroll volume"
     return (
-        f'<div class="scroll" tabindex="0"><table><caption>{escape(caption)}</caption>\n'
+        f'<div class="{kind}" tabindex="0"><table><caption>{escape(caption)}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>"
     )
 

@@ -7,8 +7,8 @@ Names = dict[str, str]
 
 def layer_names(result: Result) -> dict[str, Names]:
     """Title and a line about every layer, by its name on the page."""
-    made = _made_of(result)
-    sampled = "uncertainty_std" in result.others
+    made = made_of(result)
+    sampled = is_mean(result)
     by = f"by {result.method}" if result.method else "method not recorded"
     level = "" if result.level is None else f", {level_text(result.level)}"
     return {
@@ -17,17 +17,17 @@ def layer_names(result: Result) -> dict[str, Names]:
         "zero_filled": _named("Zero-filled", sampling_text(result) or "missing lines set to 0"),
         "deterministic": _named("Deterministic", "at the posterior's mean weights"),
         "std": _named("Standard deviation", made),
-        "bound": _named(f"Error bound{level}", "calibrated; colours up to the value at the right"),
+        "bound": _named(f"Error bound{level}", "calibrated, for many pixels together"),
         "error": _named("Error", f"|{'mean' if sampled else 'reconstruction'} − truth|"),
     }
 
 
 def kspace_names(result: Result) -> dict[str, Names]:
     if result.grid is None:
-        return {"mean": _named("Of the magnitude image", "log magnitude of its Fourier transform")}
+        return {"mean": _named("Of the magnitude image", "Fourier transform, relative to its largest")}
     return {
-        "mean": _named("Mean", "log magnitude, root-sum-of-squares of the coils"),
-        "std": _named("Standard deviation", f"log scale, {_made_of(result)}"),
+        "mean": _named("Mean", "magnitude over the coils, relative to its largest"),
+        "std": _named("Standard deviation", f"{made_of(result)}, relative to the same"),
     }
 
 
@@ -55,7 +55,7 @@ def level_text(level: float) -> str:
 def summary(result: Result) -> list[str]:
     """The page's first lines: what this is."""
     n, h, w = result.image.shape
-    sampled = "uncertainty_std" in result.others
+    uncertain = "uncertainty_std" in result.others
     voxel = result.header.voxel_mm
     texts = [
         result.header.acquisition,
@@ -63,16 +63,22 @@ def summary(result: Result) -> list[str]:
         "" if voxel is None else f"{voxel[0]:.3g} × {voxel[1]:.3g} × {voxel[2]:.3g} mm",
         sampling_text(result),
         result.method,
-        f"mean and standard deviation {_made_of(result)}" if sampled else "no uncertainty in this file",
+        f"standard deviation {made_of(result)}" if uncertain else "no uncertainty in this file",
         "" if result.truth is None else "truth known",
     ]
     return [text for text in texts if text]
 
 
-def _made_of(result: Result) -> str:
-    """ "of 32 samples", "predicted from 6 samples"."""
-    n = result.drawn
-    count = "samples" if not n else "1 sample" if n == 1 else f"{n} samples"
+def is_mean(result: Result) -> bool:
+    """The image is the mean of samples; a network may also predict a standard deviation of its one image."""
+    return "uncertainty_std" in result.others and result.drawn > 0
+
+
+def made_of(result: Result) -> str:
+    """ "of 32 samples", "predicted from 6 samples", "predicted by the network"."""
+    if not result.drawn:
+        return "predicted by the network"
+    count = "1 sample" if result.drawn == 1 else f"{result.drawn} samples"
     return f"{'predicted from' if result.fast else 'of'} {count}"
 
 

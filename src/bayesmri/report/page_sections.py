@@ -3,13 +3,14 @@
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from bayesmri.data.guard import one_line
 from bayesmri.data.results import Result
 from bayesmri.metrics import Metrics
 from bayesmri.report.page import number_table, paragraph, words_table
-from bayesmri.report.page_names import level_text
+from bayesmri.report.page_names import is_mean, level_text
 
 ROWS_MAX = 200
 VALUE_MAX = 300  # characters
@@ -88,10 +89,8 @@ def _numbers(row: Metrics) -> list[str]:
 
 def bounds_section(result: Result, compared: Compared) -> str:
     if "error_bound" not in result.others:
-        return paragraph(
-            "Not calibrated: this file holds no error bounds. The standard deviation says how much the samples differ, "
-            "not how large the error is."
-        )
+        reminder = " The standard deviation says how much the samples differ, not how large the error is."
+        return paragraph("Not calibrated: this file holds no error bounds." + (reminder if is_mean(result) else ""))
     if result.level is None:
         return paragraph("The file holds error bounds, but does not say at which level they were calibrated.")
     level = level_text(result.level)
@@ -107,25 +106,36 @@ def bounds_section(result: Result, compared: Compared) -> str:
 
 def reading_section(result: Result) -> str:
     texts = [
-        "Greys: 100 % of the window is the brightest 0.5 % of the truth (of the reconstruction where there is none), "
-        "the same for all images and slices. Images are stored in steps of 1/4095 of each slice's range, samples in "
-        "1/127 of their largest difference from the mean, k-space in 1/255 of six decades; the HDF5 file is exact.",
+        "White stands for the value that 99.5 % of the truth's pixels stay below (of the reconstruction's where no "
+        "truth is known), the same for all images and slices; window, level and maps are given in percent of it.",
+        "The page keeps images in steps of 1/4095 of each slice's range, samples in 1/127 of their largest difference "
+        "from the mean, k-space in 1/255 of six decades. Numbers in the tables come from the exact values.",
     ]
-    if "uncertainty_std" in result.others:
+    if is_mean(result):
         texts.append(
             "The standard deviation says how much the reconstruction varies with the weights of the model. Where all "
             "draws make the same mistake it is small, and the mistake remains."
         )
+    elif "uncertainty_std" in result.others:
+        texts.append("The standard deviation is what the network expects its error to be; it may be wrong about it.")
     return "".join(map(paragraph, texts))
 
 
 def origin_section(result: Result) -> str:
-    rows = list(provenance_rows(result.provenance))[:ROWS_MAX]
+    rows = list(islice(provenance_rows(_effective(result.provenance)), ROWS_MAX))
     identity = "in the HDF5 file, left out here" if result.identified else "none in the file"
     rows.append(("patient identifier", identity))
     intro = "" if result.provenance else paragraph("The file does not record where it comes from.")
     contents = [(name, shape, kind, SHOWN.get(name, "not shown")) for name, shape, kind in result.contents]
     return intro + words_table(rows, "As recorded in the file") + words_table(contents, "Datasets of the file")
+
+
+def _effective(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without the name of a method where a model took its place."""
+    config = provenance.get("config")
+    if not isinstance(config, Mapping) or config.get("model") is None:
+        return provenance
+    return {**provenance, "config": {key: value for key, value in config.items() if key != "method"}}
 
 
 def provenance_rows(value: object, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -93,9 +93,9 @@ function resetView() {
   setGrey(100, 50);
 }
 
-function control(html) { // fixed text of this file, never of the data
+function control(parts) { // nodes and texts: `append` makes no markup of a string
   const label = make("label");
-  label.append(...html);
+  label.append(...parts);
   return label;
 }
 
@@ -118,7 +118,7 @@ function makePlayer(tile) {
 }
 
 function makeChip(tile) {
-  const box = Object.assign(make("input"), { type: "checkbox", checked: true });
+  const box = Object.assign(make("input"), { type: "checkbox", checked: !tile.spec.waits });
   element("chips").append(control([box, ` ${tile.spec.title}`]));
   box.onchange = () => {
     tile.figure.hidden = !box.checked;
@@ -179,6 +179,7 @@ function keys(event) {
 
 function connect() {
   element("slice").max = report.slices.length - 1;
+  for (const id of ["slice", "previous", "next"]) element(id).disabled = report.slices.length === 1;
   element("slice").oninput = (event) => show(Number(event.target.value));
   element("previous").onclick = () => show(view.slice - 1);
   element("next").onclick = () => show(view.slice + 1);

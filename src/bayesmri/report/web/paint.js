@@ -53,7 +53,9 @@ const make = (tag, className, text) => {
 };
 
 /**
- * spec: name, title, about, shape, paint(planes, out), value(planes, i) -> number, scale() -> {lut, low, high} (labels).
+ * spec: name, title, about, group (tiles of one group share the cursor), paint(planes, out) into RGBA bytes,
+ * read(planes, i) -> text of a pixel, scale() -> {lut, low, high}, both labels; shape, aspect where not the image's;
+ * waits: hidden until its chip is chosen.
  * Names come from the file: they are only ever set as text.
  */
 class Tile {
@@ -61,10 +63,12 @@ class Tile {
     this.spec = spec;
     [this.height, this.width] = spec.shape ?? [HEIGHT, WIDTH];
     this.figure = make("figure");
+    this.figure.hidden = Boolean(spec.waits);
     this.canvas = make("canvas", "picture");
     this.canvas.dataset.tile = spec.name;
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "img");
+    this.canvas.setAttribute("aria-label", spec.title);
     this.canvas.style.aspectRatio = String(this.width / (this.height * (spec.aspect ?? report.pixel_aspect)));
     this.source = make("canvas");
     this.source.width = this.width;

@@ -2,6 +2,7 @@
 const MAPS = { ...report.layers, ...(report.error ? { error: report.error } : {}) };
 
 const sliceName = () => `slice ${report.slices[view.slice] + 1}`;
+const minus = (value) => value.toFixed(1).replace("-", "−").replace("−0.0", "0.0");
 const percent = (value) => `${digits((100 * value) / report.white)} %`;
 
 function mapTop(name) {
@@ -67,8 +68,8 @@ function samplesTile({ about, top }) {
 
 const kspaceTile = (name, { title, about, range, lut }) => ({
   name: "kspace_" + name, title, about, group: "kspace", shape: report.kspace.shape, aspect: 1,
-  scale: () => ({ lut: LUTS[lut], low: `10^${digits(range[0])}`, high: `10^${digits(range[1])} of the largest` }),
-  read: (planes, i) => `10^${planes["kspace_" + name][i].toFixed(2)}`,
+  scale: () => ({ lut: LUTS[lut], low: `log₁₀: ${minus(range[0])}`, high: minus(range[1]) }),
+  read: (planes, i) => minus(planes["kspace_" + name][i]),
   paint: (planes, out) => {
     const plane = planes["kspace_" + name];
     if (LUTS[lut]) paintMap(plane, LUTS[lut], range, out);
@@ -77,19 +78,20 @@ const kspaceTile = (name, { title, about, range, lut }) => ({
 });
 
 function maskTile({ mask, mask_about }) {
-  const height = Math.min(report.kspace.shape[0], mask.length);
+  const height = report.kspace.shape[0];
   const lines = Array.from(mask, Number);
+  const plane = Float32Array.from({ length: height * mask.length }, (_, i) => lines[i % mask.length]);
   return {
     name: "mask", title: "Mask", about: mask_about, group: "mask", shape: [height, mask.length], aspect: 1,
     read: (_, i) => (lines[i % mask.length] ? "acquired" : "missing"),
-    paint: (_, out) => paintGrey(Float32Array.from({ length: height * mask.length }, (_, i) => lines[i % mask.length]), [0, 1], out),
+    paint: (_, out) => paintGrey(plane, [0, 1], out),
   };
 }
 
-/** Greys first, then what is uncertain or wrong. */
+/** Greys first, then what is uncertain or wrong; the deterministic image, nearly the mean, waits to be asked for. */
 function imageTiles() {
   const { layers, error, samples } = report;
-  const greys = ["truth", "zero_filled", "deterministic", "mean"].filter((name) => layers[name]);
+  const greys = ["truth", "zero_filled", "mean"].filter((name) => layers[name]);
   const maps = ["std", "bound"].filter((name) => layers[name]);
   return [
     ...greys.map((name) => greyTile(name, layers[name])),
@@ -97,6 +99,7 @@ function imageTiles() {
     ...maps.map((name) => mapTile(name, layers[name])),
     ...(error ? [mapTile("error", error)] : []),
     ...(samples ? [samplesTile(samples)] : []),
+    ...(layers.deterministic ? [{ ...greyTile("deterministic", layers.deterministic), waits: true }] : []),
   ];
 }
 

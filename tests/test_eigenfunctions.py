@@ -1,4 +1,4 @@
-"""Nonlinear eigenfunctions: the gradient of the residual, linear algebra as a special case, descent for every network."""
+"""Nonlinear eigenfunctions: the gradient of the residual, linear algebra as a special case, descent for networks."""
 
 from dataclasses import dataclass
 

@@ -189,7 +189,7 @@ def test_what_a_study_cannot_use_is_refused(models: Path, scans: Path, tmp_path:
         return Request(**{**vars(asked), **changes})
 
     cases: list[tuple[str, Request, type[BayesMRIError], str]] = [
-        ("calibraton", asked, ConfigError, "want one of calibration"),
+        ("calibraton", asked, ConfigError, "want one of overview"),
         ("calibration", changed(models=asked.models * 2), ConfigError, "want one, as"),
         ("entropy", changed(models=()), ConfigError, "at least one"),
         ("entropy", changed(models=asked.models * 2), ConfigError, "twice"),

@@ -2,9 +2,9 @@
 
     min_v f(v) = ½‖e(v)‖²,   e(v) = ∇R(v) − Λ(v) v,   Λ(v) = ⟨∇R(v), v⟩ / ‖v‖²,   subject to ‖v‖ = ‖v₀‖
 
-by Nesterov's projected gradient with backtracking. The paper leaves the set open. Without one v = 0 would always do, and
-a learned R means something only near the scale of its training, so the norm of the start is kept. e is orthogonal to v,
-so Λ's own gradient drops out of ∇f:
+by Nesterov's projected gradient with backtracking. The paper leaves the set open. Without one v = 0 would always do,
+and a learned R means something only near the scale of its training, so the norm of the start is kept. e is orthogonal
+to v, so Λ's own gradient drops out of ∇f:
 
     ∇f(v) = (∇²R(v) − Λ(v)) e − ⟨e, v⟩ ∇Λ(v) = ∇²R(v) e − Λ(v) e
 """

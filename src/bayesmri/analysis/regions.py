@@ -52,6 +52,18 @@ def most_spread(std: Image, *, size: int, count: int = COUNT) -> list[Region]:
     return found
 
 
+def most_telling(image: Image, std: Image | None, *, size: int) -> list[Region]:
+    """Where to look closer, without the truth: the largest mean σ̂², and the largest mean |∇X| that does not touch it.
+
+    Without σ̂ the two of the most detail; fewer where there is no room.
+    """
+    spread = [] if std is None else most_spread(std, size=size, count=1)
+    # a square touches at most four of equal size that do not touch each other
+    detailed = most_spread(np.sqrt(_slope(image)), size=size, count=6)
+    apart = [region for region in detailed if not any(region.overlaps(other) for other in spread)]
+    return (spread + apart)[:2]
+
+
 def most_different(samples: Image) -> tuple[int, int]:
     """i < j with the largest ‖X_i − X_j‖ of (N, h, w), N ≥ 2."""
     if samples.ndim != 3 or len(samples) < 2:
@@ -62,6 +74,14 @@ def most_different(samples: Image) -> tuple[int, int]:
     distance = np.triu(squares[:, None] + squares[None] - 2 * flat @ flat.T, k=1)
     i, j = np.unravel_index(int(np.argmax(distance)), distance.shape)
     return (int(i), int(j)) if i < j else (0, 1)  # all alike: any two
+
+
+def _slope(image: Image) -> NDArray[np.float64]:
+    """|∇X| by differences to the next pixel, which see the finest lines; 0 beyond the last one."""
+    X = image.astype(np.float64)
+    rows, columns = np.diff(X, axis=0, append=X[-1:]), np.diff(X, axis=1, append=X[:, -1:])
+    slope: NDArray[np.float64] = np.hypot(rows, columns)
+    return slope
 
 
 def _window_sums(values: Image, size: int) -> NDArray[np.float64]:

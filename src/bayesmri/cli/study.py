@@ -18,8 +18,11 @@ def study(
     name: str,
     /,
     *,
-    model: Annotated[tuple[str, ...], Parameter(name=["--model", "--models"], consume_multiple=True, negative=())],
     output: Out,
+    model: Annotated[
+        tuple[str, ...],
+        Parameter(name=["--model", "--models"], consume_multiple=True, negative=(), show_default=False),
+    ] = (),
     data: Path | None = None,
     acceleration: Annotated[tuple[float, ...], Parameter(consume_multiple=True, negative=(), show_default=False)] = (),
     samples: Whole | None = None,
@@ -30,6 +33,8 @@ def study(
     snr: float | None = 30.0,
     device: str = "cpu",
     seed: Whole = 0,
+    iterations: Whole | None = None,
+    errors: Annotated[bool, Parameter(negative=())] = False,
     json: bool = False,
 ) -> None:
     """Make one of the studies: numbers in DIR/NAME.json, with their origin, and a figure in DIR/NAME.png.
@@ -39,7 +44,8 @@ def study(
     name
         Which study; they are listed below.
     model
-        Trained model, or several for a study that compares them: run folders or models' .json files.
+        Trained model, or several for a study that compares them: run folders, models' .json files or shipped names.
+        The overview takes the shipped ones unless told.
     output
         Folder to write to.
     data
@@ -63,6 +69,10 @@ def study(
         cpu, cuda or cuda:N.
     seed
         Of masks, samples and simulations, together with each file's name.
+    iterations
+        Of the search for eigenfunctions; 300 unless given.
+    errors
+        Show error maps in the overview, too.
     json
         Print the numbers as JSON instead of text.
     """
@@ -78,8 +88,12 @@ def study(
         snr_db=snr,
         device=device,
         seed=seed,
+        iterations=iterations,
+        errors=errors,
     )
-    record, outcome = run_study(name, request, output, progress=partial(progress, title=name, unit="reconstructions"))
+    searches = name in STUDIES and STUDIES[name].iterations is not None
+    shown = partial(progress, title=name, unit="iterations" if searches else "reconstructions")
+    record, outcome = run_study(name, request, output, progress=shown)
     if json:
         print_json(record)
         return

@@ -10,6 +10,12 @@ from bayesmri.pipeline.files import Progress
 from bayesmri.pipeline.options import check_seed
 
 SAMPLES = 32
+JOIN = "+"  # of the members of an ensemble
+
+
+def members_of(text: str) -> list[str]:
+    """The models that a text names: one, or the members of an ensemble, a+b+c; a file or folder is never split."""
+    return [text] if Path(text).exists() else [part for part in text.split(JOIN) if part]
 
 
 @dataclass(frozen=True)
@@ -18,7 +24,7 @@ class Request:
 
     models: run folders or models' files. data: a folder or file of fully sampled volumes.
     slices: only so many middle slices of every volume. samples: N of every slice.
-    coils, snr_db: simulated for magnitude images.
+    coils, snr_db: simulated for magnitude images. iterations: of a study that searches. errors: show error maps, too.
     """
 
     models: tuple[str, ...]
@@ -32,6 +38,8 @@ class Request:
     snr_db: float | None = 30.0
     device: str = "cpu"
     seed: int = 0
+    iterations: int | None = None
+    errors: bool = False
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
@@ -39,6 +47,8 @@ class Request:
             raise ConfigError(f"{self.slices} slices of every volume: want at least 1, or leave it out for all")
         if self.samples is not None and self.samples < 2:
             raise ConfigError(f"{self.samples} samples: want at least 2, such as {SAMPLES}; fewer do not spread")
+        if self.iterations is not None and self.iterations < 1:
+            raise ConfigError(f"{self.iterations} iterations: want at least 1, or leave it out")
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,8 @@ class Kind:
     about: one sentence for the help. load: imports its code, torch included, only when it is asked for.
     accelerations: its own choice of R. several_accelerations, several_models: whether more than one makes sense to it.
     one_slice: it shows the middle slice of one volume, of a folder the first that can be read.
+    draws: it makes samples. iterations: its own choice, of a study that searches. errors: it can show error maps.
+    shipped_models: without models it takes those that came with the package.
     """
 
     about: str
@@ -73,13 +85,16 @@ class Kind:
     several_models: bool = False
     needs_data: bool = True
     one_slice: bool = False
+    draws: bool = True
+    iterations: int | None = None
+    errors: bool = False
+    shipped_models: bool = False
 
 
 def settled(name: str, kind: Kind, request: Request) -> Request:
     """The request with the study's own choices filled in; what it would ignore is refused."""
-    if not request.models or (len(request.models) > 1 and not kind.several_models):
-        want = "at least one" if kind.several_models else "one"
-        raise ConfigError(f"{len(request.models)} models came to the study {name}: want {want}, as --model runs/small")
+    _check_models(name, kind, request)
+    _check_extras(name, kind, request)
     if not kind.needs_data:
         return _of_the_model_alone(name, request)
     if request.data is None:
@@ -90,10 +105,31 @@ def settled(name: str, kind: Kind, request: Request) -> Request:
         )
     if kind.one_slice and request.slices is not None:
         raise ConfigError(f"--slices {request.slices} came to the study {name}, which shows one slice: leave it out")
-    samples = SAMPLES if request.samples is None else request.samples
-    slices = 1 if kind.one_slice else request.slices
-    request = replace(request, slices=slices, samples=samples)
-    return replace(request, accelerations=request.accelerations or kind.accelerations)
+    samples = SAMPLES if request.samples is None and kind.draws else request.samples
+    return replace(
+        request,
+        slices=1 if kind.one_slice else request.slices,
+        samples=samples,
+        accelerations=request.accelerations or kind.accelerations,
+        iterations=request.iterations or kind.iterations,
+    )
+
+
+def _check_models(name: str, kind: Kind, request: Request) -> None:
+    n = len(request.models)
+    if (n == 0 and not kind.shipped_models) or (n > 1 and not kind.several_models):
+        want = "at least one" if kind.several_models else "one"
+        raise ConfigError(f"{n} models came to the study {name}: want {want}, as --model runs/small")
+
+
+def _check_extras(name: str, kind: Kind, request: Request) -> None:
+    """Options that only some studies have a use for."""
+    if request.samples is not None and kind.needs_data and not kind.draws:
+        raise ConfigError(f"--samples {request.samples} came to the study {name}, which draws none: leave it out")
+    if request.iterations is not None and kind.iterations is None:
+        raise ConfigError(f"--iterations {request.iterations} came to the study {name}, which has none: leave it out")
+    if request.errors and not kind.errors:
+        raise ConfigError(f"--errors came to the study {name}, which shows no error maps: leave it out")
 
 
 def _of_the_model_alone(name: str, request: Request) -> Request:

@@ -17,7 +17,7 @@ from bayesmri.report.study_entropy import entropy_figure, entropy_text
 
 def entropy_study(request: Request, progress: Progress | None) -> Outcome:
     """Every model on the same volumes and masks. A model without a posterior is the limiting case H̄ = −∞."""
-    models = _named([load(text) for text in request.models], request.models)
+    models = named([load(text) for text in request.models], request.models)
     volumes = Volumes(request)
     at_mean: dict[str, list[float]] = {loaded.name: [] for loaded in models}
     parts: dict[str, list[list[Span]]] = {loaded.name: [] for loaded in models}
@@ -69,7 +69,7 @@ def _rows(loaded: Loaded, at_mean: list[float], parts: list[list[Span]]) -> list
     ]
 
 
-def _named(models: list[Loaded], given: tuple[str, ...]) -> list[Loaded]:
+def named(models: list[Loaded], given: tuple[str, ...]) -> list[Loaded]:
     """Each under a name of its own: the last part of its path, or all of it where two would share one."""
     if len({loaded.path for loaded in models}) < len(models):
         raise ConfigError("the same model came twice: give each once")

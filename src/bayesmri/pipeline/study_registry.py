@@ -9,7 +9,7 @@ from bayesmri.atomic import atomic_path, check_target
 from bayesmri.errors import ConfigError
 from bayesmri.pipeline.evaluate import data_files
 from bayesmri.pipeline.files import Progress
-from bayesmri.pipeline.study import Kind, Outcome, Request, Run, settled
+from bayesmri.pipeline.study import JOIN, Kind, Outcome, Request, Run, members_of, settled
 
 
 def _calibration() -> Run:
@@ -48,10 +48,54 @@ def _covariance() -> Run:
     return covariance_study
 
 
+def _eigenfunctions() -> Run:
+    from bayesmri.pipeline.study_eigenfunctions import eigenfunctions_study
+
+    return eigenfunctions_study
+
+
+def _hallucination() -> Run:
+    from bayesmri.pipeline.study_hallucination import hallucination_study
+
+    return hallucination_study
+
+
+def _compare() -> Run:
+    from bayesmri.pipeline.study_compare import compare_study
+
+    return compare_study
+
+
+def _overview() -> Run:
+    from bayesmri.pipeline.study_overview import overview_study
+
+    return overview_study
+
+
 STUDIES: dict[str, Kind] = {
+    "overview": Kind(
+        "truth, zero filling, at μ, mean and standard deviation of a slice, by coils and R",
+        _overview,
+        accelerations=(),
+        several_accelerations=True,
+        several_models=True,
+        one_slice=True,
+        errors=True,
+        shipped_models=True,
+    ),
     "calibration": Kind(
         "does the standard deviation tell where the error is, and its size?",
         _calibration,
+    ),
+    "hallucination": Kind(
+        "structures planted and erased: is the standard deviation large where they come out wrong?",
+        _hallucination,
+        several_models=True,
+    ),
+    "compare": Kind(
+        "posterior, dropout, predicted variance and ensembles at equal compute",
+        _compare,
+        several_models=True,
     ),
     "entropy": Kind(
         "PSNR against the entropy of several models, by samples averaged",
@@ -67,6 +111,14 @@ STUDIES: dict[str, Kind] = {
     "kspace": Kind("mask, data, mean and standard deviation of a slice in k-space", _kspace, one_slice=True),
     "samples": Kind("single samples of a slice, where they differ most", _samples, one_slice=True),
     "covariance": Kind("covariances of the kernels, by depth in the network", _covariance, needs_data=False),
+    "eigenfunctions": Kind(
+        "patterns that the regularizer keeps in shape, from reconstructions of a slice",
+        _eigenfunctions,
+        several_models=True,
+        one_slice=True,
+        draws=False,
+        iterations=300,
+    ),
 }
 
 
@@ -78,7 +130,8 @@ def run_study(
         raise ConfigError(f"no study is called {name!r}: want one of {', '.join(STUDIES)}")
     request = settled(name, STUDIES[name], request)
     target, picture = folder / f"{name}.json", folder / f"{name}.png"
-    sources = [Path(model) for model in request.models] + (data_files(request.data) if request.data else [])
+    sources = [Path(part) for model in request.models for part in members_of(model)]
+    sources += data_files(request.data) if request.data else []
     for path in (target, picture):
         check_target(path, *sources)
     outcome = STUDIES[name].load()(request, progress)
@@ -95,7 +148,7 @@ def _provenance(name: str, request: Request, outcome: Outcome) -> dict[str, Any]
 
     from bayesmri.provenance import provenance
 
-    names = [Path(model).name for model in request.models]
+    names = [JOIN.join(Path(part).name for part in members_of(model)) for model in request.models]
     return provenance(
         command=f"study {name}",
         config={**asdict(request), "models": names},

@@ -18,6 +18,7 @@ from bayesmri.metrics import (
     center_crop,
     nmse,
     psnr,
+    slice_metrics,
     ssim,
     ssim_batch,
     ssim_map,
@@ -151,3 +152,22 @@ def test_what_cannot_be_compared_is_refused(
     for metric in (nmse, psnr, ssim, volume_metrics):
         with pytest.raises(kind, match=words):
             metric(X, Y)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_slices_by_themselves_add_up_to_the_volume(shape: tuple[int, int, int]) -> None:
+    """SSIM as a mean, the errors of PSNR as a mean, those of NMSE weighted by the power of their truth."""
+    X, Y = pair(shape)
+    whole, parts = volume_metrics(X, Y), slice_metrics(X, Y)
+    assert np.mean([row.ssim for row in parts]) == pytest.approx(whole.ssim)
+    assert -10 * np.log10(np.mean([10 ** (-row.psnr / 10) for row in parts])) == pytest.approx(whole.psnr)
+    power = (Y**2).sum(axis=(1, 2))
+    assert np.dot([row.nmse for row in parts], power) / power.sum() == pytest.approx(whole.nmse)
+
+
+def test_a_slice_without_signal_has_no_nmse() -> None:
+    X, Y = pair((2, 9, 8))
+    Y[0] = 0
+    empty, other = slice_metrics(X, Y)
+    assert math.isnan(empty.nmse)
+    assert other.nmse > 0

@@ -107,6 +107,21 @@ def test_bounds_come_with_their_level_and_with_how_often_they_hold(tmp_path: Pat
     assert page.inside("td").count(f"{100 * 15 / H:.1f} %") == SLICES
 
 
+def test_a_bound_of_the_foreground_is_judged_there(tmp_path: Path) -> None:
+    """In the words of the file, which are escaped as all of its texts are."""
+    stored = arrays()
+    inside = stored["target"] > 0.1 * stored["target"].max()
+    bound = np.where(inside, 9, 0).astype(np.float32)
+    file = write_recon(tmp_path / "a.h5", bound=(bound, 0.95))
+    with h5py.File(file, "a") as handle:
+        attributes = {"region": "foreground", "guarantee": "at most 5 % <of> the foreground", "factor": 3.14159265}
+        handle["error_bound"].attrs.update(attributes)
+    page = page_of(tmp_path, file)
+    assert "Calibrated at 95 %: at most 5 % <of> the foreground." in page.prose
+    assert "the bound holds for 100.0 % of the pixels of the foreground" in page.prose
+    assert "3.142" in page.inside("td")
+
+
 def test_a_page_without_bounds_says_so(tmp_path: Path) -> None:
     assert "Not calibrated" in page_of(tmp_path, write_recon(tmp_path / "a.h5")).prose
 

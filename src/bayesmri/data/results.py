@@ -24,6 +24,7 @@ CONTENTS_MAX = 100  # names that are listed
 PROVENANCE_MAX = 2**20  # characters
 # by their names in the file; all but the truth have the shape of the reconstruction
 IMAGES = ("uncertainty_std", "deterministic", "zero_filled", "error_bound")
+PROMISE = ("guarantee", "region", "subjects", "factor", "floor", "cap")  # attributes of the error bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,8 @@ class Result:
     """An open file of `recon`.
 
     image: float32 (slices, h, w). others: by their names in the file, of the same shape. truth: (slices, h', w').
-    level: of the error bound, in (0, 1), where the file says it. mask: acquired lines, bool (W,).
+    level: of the error bound, in (0, 1), where the file says it; promise: what else it says of the bound, by name.
+    mask: acquired lines, bool (W,).
     provenance: as recorded, {} where it is absent or cannot be read. contents: name, shape and dtype of every dataset.
     identified: the file names a patient. n_samples: kept for every slice. grid: (H, W) of the k-space in the file.
     """
@@ -41,6 +43,7 @@ class Result:
     others: dict[str, Image]
     truth: Image | None
     level: float | None
+    promise: dict[str, str]
     mask: NDArray[np.bool_] | None
     header: Header
     provenance: dict[str, Any]
@@ -119,6 +122,7 @@ def _result(file: Any, name: str) -> Result:
         others=others,
         truth=truth,
         level=_level(file) if "error_bound" in others else None,
+        promise=_promise(file["error_bound"]) if "error_bound" in others else {},
         mask=_mask(file, name) if "mask" in present else None,
         header=with_geometry(Header("recon", acquisition=text_attribute(file, "acquisition")), file),
         provenance=_provenance(file),
@@ -155,12 +159,17 @@ def _mask(file: Any, name: str) -> NDArray[np.bool_]:
 
 
 def _level(file: Any) -> float | None:
-    for owner in (file["error_bound"], file):
-        for key in ("level", "error_bound_level"):
-            found = number_attribute(owner, key, shape=())
-            if found is not None and 0 < float(found) < 1:
-                return float(found)
-    return None
+    found = number_attribute(file["error_bound"], "level", shape=())
+    return float(found) if found is not None and 0 < float(found) < 1 else None
+
+
+def _promise(bound: Any) -> dict[str, str]:
+    found = {name: text_attribute(bound, name, limit=400) for name in PROMISE}
+    for name in found:
+        number = number_attribute(bound, name, shape=())
+        if number is not None:
+            found[name] = f"{float(number):.4g}"
+    return {name: text for name, text in found.items() if text}
 
 
 def _provenance(file: Any) -> dict[str, Any]:

@@ -108,13 +108,13 @@ def read_text(group: Any, name: str) -> str:
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
 
-def text_attribute(owner: Any, name: str) -> str:
+def text_attribute(owner: Any, name: str, *, limit: int = 200) -> str:
     """A string (or scalar number) attribute as one clean line; "" where there is none."""
     attribute = _small_attribute(owner, name)
     if attribute is None or attribute.size != 1:
         return ""
     value = attribute.reshape(-1)[0]
-    return one_line(value.decode("utf-8", "replace") if isinstance(value, bytes) else value, limit=200)
+    return one_line(value.decode("utf-8", "replace") if isinstance(value, bytes) else value, limit=limit)
 
 
 def number_attribute(owner: Any, name: str, *, shape: tuple[int, ...]) -> NDArray[np.float64] | None:

@@ -1,5 +1,6 @@
 """RECON.h5 in, one page out; torch is loaded only after the file was found good."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +71,20 @@ def _compared(result: Result) -> Any:
         slices = {name: slice_metrics(*pair) for name, pair in pairs.items()}
     except BayesMRIError as error:  # a truth without signal, or smaller than SSIM's window
         return Compared({}, {}, missing=f"The metrics have no value here: {error}.")
-    return Compared(volume, slices, _coverage(result))
+    return Compared(volume, slices, *_coverage(result))
 
 
-def _coverage(result: Result) -> list[float]:
-    """mean(|X − Y| ≤ bound) of every slice; [] where the file has no bound."""
+def _coverage(result: Result) -> tuple[float | None, list[float]]:
+    """mean(|X − Y| ≤ bound) of the volume and of every slice, over the pixels that the bound speaks of."""
+    from bayesmri.analysis.quality import foreground
     from bayesmri.pipeline.reconstruct import common_crop
+    from bayesmri.report.page_sections import FOREGROUND
 
     if "error_bound" not in result.others or result.truth is None:
-        return []
+        return None, []
     X, Y = common_crop(result.image, result.truth)
     bound, _ = common_crop(result.others["error_bound"], result.truth)
-    return [float(np.mean(np.abs(x - y) <= b)) for x, y, b in zip(X, Y, bound, strict=True)]
+    inside = foreground(Y) if result.promise.get("region") == FOREGROUND else np.ones(Y.shape, bool)
+    held = np.abs(X - Y) <= bound
+    slices = [float(h[i].mean()) if i.any() else math.nan for h, i in zip(held, inside, strict=True)]
+    return float(held[inside].mean()), slices

@@ -87,8 +87,7 @@ def paragraph(text: str, kind: str = "") -> str:
 def words_table(rows: Rows, caption: str) -> str:
     """Name and value, both texts."""
     body = "".join(f"<tr>{_row(escape(row[0]), row[1:])}</tr>\n" for row in rows)
-    table = f'<table class="words"><caption>{escape(caption)}</caption>\n{body}</table>'
-    return f'<div class="scroll" tabindex="0">{table}</div>'
+    return _scrolling(f'<table class="words"><caption>{escape(caption)}</caption>\n{body}</table>', caption, "scroll")
 
 
 def number_table(
@@ -103,11 +102,13 @@ def number_table(
         body = "".join(_slice_row(row, s, link=s in linked) for row, s in zip(rows, slices, strict=True))
     else:
         body = "".join(f"<tr>{_row(escape(row[0]), row[1:])}</tr>\n" for row in rows)
-    kind = "scroll" if slices else "scroll volume"
-    return (
-        f'<div class="{kind}" tabindex="0"><table><caption>{escape(caption)}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>"
-    )
+    table = f"<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>"
+    return _scrolling(f"<table>{table}</table>", caption, "scroll" if slices else "scroll volume")
+
+
+def _scrolling(table: str, name: str, kind: str) -> str:
+    """A box that scrolls where the table does not fit, by keyboard too."""
+    return f'<div class="{kind}" tabindex="0" role="region" aria-label="{escape(name)}">{table}</div>'
 
 
 def _slice_row(row: Sequence[str], s: int, *, link: bool) -> str:

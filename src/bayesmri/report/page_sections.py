@@ -14,6 +14,7 @@ from bayesmri.report.page_names import is_mean, level_text
 
 ROWS_MAX = 200
 VALUE_MAX = 300  # characters
+FOREGROUND = "foreground"  # the region of a bound that holds inside the body only
 HEADS = (("psnr", "PSNR, dB", "{:.2f}"), ("ssim", "SSIM", "{:.4f}"), ("nmse", "NMSE", "{:.4f}"))
 SHOWN = {  # datasets of the file that a page shows, and as what
     "reconstruction": "the image",
@@ -33,12 +34,14 @@ SHOWN = {  # datasets of the file that a page shows, and as what
 class Compared:
     """Against the truth, by the estimate's title.
 
-    coverage: the share of pixels whose error the bound holds, per slice; () without a bound.
+    covered: the share of the pixels whose error the bound holds, None without a bound; coverage: of every slice, NaN
+    where it has no pixel that counts.
     missing: why there are no numbers; "" where there are.
     """
 
     volume: Mapping[str, Metrics]
     slices: Mapping[str, Sequence[Metrics]]
+    covered: float | None = None
     coverage: Sequence[float] = ()
     missing: str = ""
 
@@ -78,8 +81,12 @@ def quality_section(compared: Compared, *, linked: Container[int]) -> str:
 
 def _slice_row(compared: Compared, pair: Sequence[str], s: int) -> list[str]:
     found = [_numbers(compared.slices[name][s]) for name in pair]
-    covered = [f"{100 * compared.coverage[s]:.1f} %"] if compared.coverage else []
+    covered = [_share(compared.coverage[s])] if compared.coverage else []
     return [str(s + 1), *(numbers[k] for k in range(len(HEADS)) for numbers in found), *covered]
+
+
+def _share(value: float) -> str:
+    return "–" if math.isnan(value) else f"{100 * value:.1f} %"
 
 
 def _numbers(row: Metrics) -> list[str]:
@@ -93,15 +100,20 @@ def bounds_section(result: Result, compared: Compared) -> str:
         return paragraph("Not calibrated: this file holds no error bounds." + (reminder if is_mean(result) else ""))
     if result.level is None:
         return paragraph("The file holds error bounds, but does not say at which level they were calibrated.")
-    level = level_text(result.level)
-    text = paragraph(
-        f"Calibrated at {level}: in volumes like those of the calibration, {level} of the pixels are at most this far "
-        "from the fully sampled image. It is a statement about many pixels, not about each of them."
-    )
-    if compared.coverage:
-        share = sum(compared.coverage) / len(compared.coverage)
-        text += paragraph(f"In this volume the bound holds for {100 * share:.1f} % of the pixels.")
-    return text
+    text = paragraph(f"Calibrated at {level_text(result.level)}: {_promised(result)}")
+    if compared.covered is not None:
+        where = " of the foreground" if result.promise.get("region") == FOREGROUND else ""
+        held = f"{_share(compared.covered)} of the pixels{where}"
+        text += paragraph(f"In this volume the bound holds for {held}; the table above has every slice.")
+    rows = [(name, value) for name, value in result.promise.items() if name != "guarantee"]
+    return text + (words_table(rows, "The calibration, as recorded in the file") if rows else "")
+
+
+def _promised(result: Result) -> str:
+    """In the words of the file, where it has some."""
+    said = result.promise.get("guarantee", "").rstrip(".")
+    general = "in volumes like those of the calibration that share of the pixels is at most this far from the truth"
+    return f"{said or general}. It is a statement about many pixels, not about each of them."
 
 
 def reading_section(result: Result) -> str:

@@ -266,6 +266,25 @@ def test_an_image_alone_is_shown_without_controls_for_what_is_not_there(browser:
     found.page.close()
 
 
+def test_slices_without_samples_show_none(browser: Any, tmp_path: Path) -> None:
+    """Where samples of the middle slices alone fit."""
+    rng = np.random.default_rng(1)
+    big = {"reconstruction": rng.random((10, 64, 64)), "samples": rng.random((10, 20, 64, 64))}
+    made = report_file(write_recon(tmp_path / "a.h5", big), tmp_path / "a.html", megabytes=0.2)
+    assert made["samples_shown"] == 6
+    found = opened(browser, tmp_path / "a.html")
+    filled = found.pixels("samples")
+    found.move("slice", 0)
+    found.changed("samples", filled)
+    colours = found.page.evaluate(
+        """() => { const canvas = document.querySelector("canvas[data-tile=samples]");
+            return [...new Set(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data)]; }"""
+    )
+    assert sorted(colours) == [0, 255], "black"
+    assert found.complaints == []
+    found.page.close()
+
+
 def test_a_hostile_file_runs_nothing(browser: Any, written: Path) -> None:
     found = opened(browser, written / "hostile.html")
     assert found.requests == [(written / "hostile.html").as_uri()]

@@ -102,6 +102,7 @@ def test_bounds_come_with_their_level_and_with_how_often_they_hold(tmp_path: Pat
     bound = np.where(np.arange(H)[:, None] < 15, error + 0.01, 0).astype(np.float32)
     page = page_of(tmp_path, write_recon(tmp_path / "a.h5", bound=(bound, 0.9)))
     assert "Calibrated at 90 %" in page.prose
+    assert "That is less than the level" in page.prose
     assert f"the bound holds for {100 * 15 / H:.1f} % of the pixels" in page.prose
     assert page.data["layers"]["bound"]["title"] == "Error bound, 90 %"
     assert page.inside("td").count(f"{100 * 15 / H:.1f} %") == SLICES
@@ -119,6 +120,7 @@ def test_a_bound_of_the_foreground_is_judged_there(tmp_path: Path) -> None:
     page = page_of(tmp_path, file)
     assert "Calibrated at 95 %: at most 5 % <of> the foreground." in page.prose
     assert "the bound holds for 100.0 % of the pixels of the foreground" in page.prose
+    assert "less than the level" not in page.prose
     assert "3.142" in page.inside("td")
 
 
@@ -167,23 +169,28 @@ def test_metrics_that_do_not_exist_are_no_reason_to_have_no_page(tmp_path: Path)
 
 
 def test_what_does_not_fit_is_cut_and_named(tmp_path: Path) -> None:
-    """Samples go first, then k-space, then outer slices; one slice always stays."""
-    big = {
-        name: np.random.default_rng(1).random((4, 96, 96)).astype(np.float32) for name in ("reconstruction", "target")
-    }
-    big["samples"] = np.random.default_rng(2).random((4, 20, 96, 96)).astype(np.float32)
+    """The deterministic image goes first, then samples, k-space, and outer slices; one slice always stays."""
+    rng, image = np.random.default_rng(1), (10, 64, 64)
+    shapes = {"reconstruction": image, "target": image, "deterministic": image, "samples": (10, 20, 64, 64)}
+    big = {name: rng.random(shape, dtype=np.float32) for name, shape in shapes.items()}
     file = write_recon(tmp_path / "a.h5", big)
     everything = page_of(tmp_path, file)
-    assert len(everything.data["samples"]["data"][0]) == 16
+    assert everything.data["samples"]["count"] == 16
     assert "shows 16 of the 20 samples kept" in everything.prose
-    fewer = page_of(tmp_path, file, megabytes=0.4)
-    assert 2 <= len(fewer.data["samples"]["data"][0]) < 16
+    fewer = page_of(tmp_path, file, megabytes=0.5)
+    assert 2 <= fewer.data["samples"]["count"] < 16
+    assert [len(samples) for samples in fewer.data["samples"]["data"]] == 10 * [fewer.data["samples"]["count"]]
+    middle = page_of(tmp_path, file, megabytes=0.3).data["samples"]
+    assert [s for s, samples in enumerate(middle["data"]) if samples is not None] == [5]
+    assert len(middle["data"][5]) == middle["count"] == 6
     none = page_of(tmp_path, file, megabytes=0.2)
     assert none.data["samples"] is None
-    assert "samples in the file are left out" in none.prose
+    assert "deterministic" not in none.data["layers"]
+    for sentence in ("the samples in the file are left out", "deterministic image is left out"):
+        assert sentence in none.prose
     small = page_of(tmp_path, file, megabytes=0.1)
-    assert 1 <= len(small.data["slices"]) < 4
-    assert "of 4, around the middle" in small.prose
+    assert 1 <= len(small.data["slices"]) < 10
+    assert "of 10, around the middle" in small.prose
     assert "k-space is left out" in small.prose
     assert small.data["kspace"]["panels"] == {}
     assert (tmp_path / "page.html").stat().st_size < 0.1e6 + 60_000

@@ -29,8 +29,8 @@ def report(
     output
         Page to write; FILE.html in the working folder unless given.
     megabytes
-        Largest size of the page's data. Where a volume needs more, samples, k-space and then outer slices are left out,
-        and the page says so.
+        Largest size of the page's data. Where a volume needs more, the deterministic image is left out, then samples,
+        k-space and outer slices, and the page says so.
     json
         Print JSON instead of text.
     """

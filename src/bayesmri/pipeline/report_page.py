@@ -10,7 +10,7 @@ from bayesmri.atomic import atomic_path, check_target
 from bayesmri.data.results import Result, open_result
 from bayesmri.errors import BayesMRIError, ConfigError
 
-MEGABYTES = 20.0
+MEGABYTES = 30.0
 
 
 def report_file(path: Path, out: Path, *, megabytes: float = MEGABYTES) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def _page(result: Result, *, limit: int) -> tuple[str, dict[str, Any]]:
         origin=sections.origin_section(result),
         data=data,
     )
-    shown = 0 if data["samples"] is None else len(data["samples"]["data"][0])
+    shown = 0 if data["samples"] is None else data["samples"]["count"]
     facts = {"slices": len(result.image), "slices_shown": len(data["slices"]), "samples_shown": shown, "notes": notes}
     return render(page), facts
 

@@ -1,7 +1,6 @@
 """What a page carries of a reconstruction: packed layers, k-space and samples, within a limit, and what was cut."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,50 +8,38 @@ from numpy.typing import NDArray
 
 from bayesmri.data.results import Result
 from bayesmri.geometry import center_window
-from bayesmri.report.pack import Packed, change, decades, image
-from bayesmri.report.page_names import kspace_names, layer_names, mask_name, samples_name
+from bayesmri.report.pack import Packed, decades, image
+from bayesmri.report.page_budget import Budget, as_json, middle_out, slices_text
+from bayesmri.report.page_names import kspace_names, layer_names, mask_name
+from bayesmri.report.page_samples import page_samples
 from bayesmri.report.panel import fitting_scale, window
 
 Image = NDArray[np.float32]
 
-SAMPLES_MAX = 16  # a flicker tells no more with the seventeenth
 DECADES = 6.0  # of k-space below its largest value that are packed
 SHOWN = 4.5  # of these, in the mean
-QUANTILE = 0.999
 STORED = {
     "zero_filled": "zero_filled",
     "deterministic": "deterministic",
     "std": "uncertainty_std",
     "bound": "error_bound",
 }
+OPTIONAL = "deterministic"  # nearly the mean: the first image to go
 MAPS = {"std": "viridis", "bound": "plasma"}
-
-
-@dataclass
-class Budget:
-    """Characters that are left, and what did not fit."""
-
-    left: int
-    notes: list[str] = field(default_factory=list)
-
-    def take(self, packed: Mapping[str, Packed] | list[Packed]) -> bool:
-        """Spend what these need, if it is there."""
-        parts = packed.values() if isinstance(packed, Mapping) else packed
-        needed = sum(len(part.text) for part in parts)
-        if needed > self.left:
-            return False
-        self.left -= needed
-        return True
 
 
 def page_data(result: Result, *, limit: int) -> tuple[dict[str, Any], list[str]]:
     """JSON values for the scripts, and a sentence for all that was cut. limit: in bytes of packed data.
 
-    Slices around the middle go first, then k-space, then samples; one slice is always shown.
+    Slices around the middle go first, then k-space, samples, and the deterministic image; one slice is always shown.
     """
     budget = Budget(limit)
     layers = page_layers(result)
-    slices, packed = _packed_slices(layers, budget)
+    needed = {name: layer for name, layer in layers.items() if name != OPTIONAL}
+    slices, packed = _packed_slices(needed, budget)
+    kspace = _kspace(result, slices, budget)
+    samples = page_samples(result, slices, budget)
+    packed |= _packed_optional(layers, slices, budget)
     white = window(layers.get("truth", layers["mean"]))
     names = layer_names(result)
     data: dict[str, Any] = {
@@ -63,12 +50,12 @@ def page_data(result: Result, *, limit: int) -> tuple[dict[str, Any], list[str]]
         "white": white,
         "truth_window": truth_window(result),
         "layers": {
-            name: {**names[name], **_map_style(name, layer, white), "data": [part[name].as_json() for part in packed]}
-            for name, layer in layers.items()
+            name: {**names[name], **_map_style(name, layers[name], white), "data": as_json(parts)}
+            for name, parts in packed.items()
         },
         "error": _error(layers, result, names, white),
-        "kspace": _kspace(result, slices, budget),
-        "samples": _samples(result, slices, budget),
+        "kspace": kspace,
+        "samples": samples,
     }
     return data, budget.notes
 
@@ -76,13 +63,7 @@ def page_data(result: Result, *, limit: int) -> tuple[dict[str, Any], list[str]]
 def page_layers(result: Result) -> dict[str, Image]:
     """(slices, h, w) by their names on the page; a truth of another size is cut to the image or padded with 0."""
     layers = {"mean": result.image}
-    stored = {
-        "zero_filled": "zero_filled",
-        "deterministic": "deterministic",
-        "std": "uncertainty_std",
-        "bound": "error_bound",
-    }
-    layers |= {name: result.others[key] for name, key in stored.items() if key in result.others}
+    layers |= {name: result.others[key] for name, key in STORED.items() if key in result.others}
     if result.truth is not None:
         top, bottom, left, right = truth_window(result) or (0, 0, 0, 0)
         layers["truth"] = np.zeros_like(result.image)
@@ -106,20 +87,30 @@ def pixel_aspect(result: Result) -> float:
     return ratio if 0.05 <= ratio <= 20 else 1.0
 
 
-def _packed_slices(layers: Mapping[str, Image], budget: Budget) -> tuple[list[int], list[dict[str, Packed]]]:
+def _packed_slices(layers: Mapping[str, Image], budget: Budget) -> tuple[list[int], dict[str, list[Packed]]]:
+    """The slices that fit, from the middle outwards, and every layer of them."""
     n = len(layers["mean"])
     kept: dict[int, dict[str, Packed]] = {}
-    for s in sorted(range(n), key=lambda s: (abs(s - n // 2), s)):
+    for s in middle_out(range(n)):
         packed = {name: image(layer[s]) for name, layer in layers.items()}
         if not budget.take(packed) and kept:
             break
         kept[s] = packed
     slices = sorted(kept)
     if len(slices) < n:
-        budget.notes.append(
-            f"To keep the page small it shows {_slices(slices)} of {n}, around the middle; numbers are of all slices."
-        )
-    return slices, [kept[s] for s in slices]
+        shown = f"{slices_text(slices)} of {n}, around the middle"
+        budget.notes.append(f"To keep the page small it shows {shown}; numbers are of all slices.")
+    return slices, {name: [kept[s][name] for s in slices] for name in layers}
+
+
+def _packed_optional(layers: Mapping[str, Image], slices: list[int], budget: Budget) -> dict[str, list[Packed]]:
+    if OPTIONAL not in layers:
+        return {}
+    packed = [image(layers[OPTIONAL][s]) for s in slices]
+    if budget.take(packed):
+        return {OPTIONAL: packed}
+    budget.notes.append("To keep the page small the deterministic image is left out.")
+    return {}
 
 
 def _map_style(name: str, layer: Image, white: float) -> dict[str, Any]:
@@ -164,7 +155,7 @@ def _kspace(result: Result, slices: list[int], budget: Budget) -> dict[str, Any]
     ranges = {"mean": [-SHOWN, 0.0], "std": [min(lowest, highest - 1), highest]}
     names = kspace_names(result)
     known["panels"] = {
-        name: {**names[name], "range": ranges[name], "lut": "viridis" if name == "std" else "", "data": _json(parts)}
+        name: {**names[name], "range": ranges[name], "lut": "viridis" if name == "std" else "", "data": as_json(parts)}
         for name, parts in panels.items()
     }
     return known
@@ -175,40 +166,6 @@ def fourier_magnitude(X: Image) -> Image:
     axes = (-2, -1)
     u = np.fft.fftshift(np.fft.fft2(np.fft.ifftshift(X.astype(np.float64), axes=axes), norm="ortho"), axes=axes)
     return np.abs(u).astype(np.float32)
-
-
-def _samples(result: Result, slices: list[int], budget: Budget) -> dict[str, Any] | None:
-    """The first samples of every slice, as what they differ from the mean by."""
-    kept: list[list[Packed]] = []
-    top = 0.0
-    for i in range(min(result.n_samples, SAMPLES_MAX)):
-        differences = [result.sample(s, i) - result.image[s] for s in slices]
-        packed = [change(D) for D in differences]
-        if not budget.take(packed):
-            break
-        kept.append(packed)
-        top = max(top, *(float(np.quantile(np.abs(D), QUANTILE)) for D in differences))
-    if result.n_samples and len(kept) < 2:
-        why = "to keep the page small" if result.n_samples > 1 else "one does not flicker"
-        budget.notes.append(f"The samples in the file are left out: {why}.")
-        return None
-    if len(kept) < result.n_samples:
-        budget.notes.append(f"To keep the page small it shows {len(kept)} of the {result.n_samples} samples kept.")
-    if not kept:
-        return None
-    return {
-        **samples_name(result),
-        "top": top or 1.0,
-        "data": [_json([part[j] for part in kept]) for j in range(len(slices))],
-    }
-
-
-def _json(parts: list[Packed]) -> list[dict[str, float | str]]:
-    return [part.as_json() for part in parts]
-
-
-def _slices(slices: list[int]) -> str:
-    return f"slice {slices[0] + 1}" if len(slices) == 1 else f"slices {slices[0] + 1} to {slices[-1] + 1}"
 
 
 def _plane(volume: Image) -> tuple[int, int]:

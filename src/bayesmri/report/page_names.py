@@ -31,8 +31,8 @@ def kspace_names(result: Result) -> dict[str, Names]:
     }
 
 
-def samples_name(result: Result) -> Names:
-    return _named("Samples", "what they agree on stands still when they play")
+def samples_name() -> Names:
+    return _named("Samples", "what they agree on stands still")
 
 
 def mask_name(result: Result) -> str:

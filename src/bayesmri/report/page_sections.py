@@ -14,6 +14,7 @@ from bayesmri.report.page_names import is_mean, level_text
 
 ROWS_MAX = 200
 VALUE_MAX = 300  # characters
+SHORTFALL = 0.02  # of the level: less than the spread between volumes would be no news
 FOREGROUND = "foreground"  # the region of a bound that holds inside the body only
 HEADS = (("psnr", "PSNR, dB", "{:.2f}"), ("ssim", "SSIM", "{:.4f}"), ("nmse", "NMSE", "{:.4f}"))
 SHOWN = {  # datasets of the file that a page shows, and as what
@@ -105,6 +106,8 @@ def bounds_section(result: Result, compared: Compared) -> str:
         where = " of the foreground" if result.promise.get("region") == FOREGROUND else ""
         held = f"{_share(compared.covered)} of the pixels{where}"
         text += paragraph(f"In this volume the bound holds for {held}; the table above has every slice.")
+        if compared.covered < result.level - SHORTFALL:
+            text += paragraph("That is less than the level: this volume is unlike those of the calibration.", "notice")
     rows = [(name, value) for name, value in result.promise.items() if name != "guarantee"]
     return text + (words_table(rows, "The calibration, as recorded in the file") if rows else "")
 

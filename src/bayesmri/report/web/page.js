@@ -25,7 +25,7 @@ async function show(slice) {
   for (const row of document.querySelectorAll("tr[data-slice]"))
     row.classList.toggle("current", Number(row.dataset.slice) === report.slices[view.slice]);
   const wanted = view.slice, found = await slicePlanes(wanted);
-  if (report.samples && !hidden("samples")) found.images = await sampleImages(wanted, found);
+  if (report.samples?.data[wanted] && !hidden("samples")) found.images = await sampleImages(wanted, found);
   if (wanted !== view.slice) return; // the slider went on meanwhile
   planes = Object.assign(found, { slice: wanted });
   draw();
@@ -73,9 +73,9 @@ function setOverlay() {
 }
 
 function setSample(i) {
-  view.sample = i % report.samples.data[0].length;
+  view.sample = i % report.samples.count;
   element("sample").value = view.sample;
-  element("sample-name").textContent = `${view.sample + 1} of ${report.samples.data[0].length}`;
+  element("sample-name").textContent = `${view.sample + 1} of ${report.samples.count}`;
   draw();
 }
 
@@ -106,7 +106,7 @@ function makePlayer(tile) {
   const line = make("div", "player"), button = make("button", "", "Play");
   Object.assign(button, { type: "button", id: "play" });
   button.setAttribute("aria-pressed", "false");
-  const speed = range("speed", 1, 12, 3), sample = range("sample", 0, report.samples.data[0].length - 1, 0);
+  const speed = range("speed", 1, 12, 3), sample = range("sample", 0, report.samples.count - 1, 0);
   const name = Object.assign(make("output"), { id: "sample-name" });
   const difference = Object.assign(make("input"), { type: "checkbox", id: "difference" });
   line.append(button, control(["Speed", speed]), control(["Sample", sample, name]), control([difference, "minus mean"]));
@@ -207,7 +207,7 @@ function build() {
   element("common-choice").hidden = maps.length < 2;
   if (report.samples) {
     makePlayer(tiles.find((tile) => tile.spec.name === "samples"));
-    element("sample-name").textContent = `1 of ${report.samples.data[0].length}`;
+    element("sample-name").textContent = `1 of ${report.samples.count}`;
   }
 }
 

@@ -59,7 +59,7 @@ function samplesTile({ about, top }) {
     },
     paint: (planes, out) => {
       const sample = shown(planes);
-      if (!sample) return;
+      if (!sample) return paintGrey(planes.mean, [Infinity, Infinity], out); // black: this slice has none
       if (!view.difference) paintGrey(sample, greyRange(), out);
       else paintMap(sample.map((value, i) => value - planes.mean[i]), LUTS.difference, [-top, top], out);
     },

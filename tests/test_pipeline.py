@@ -17,9 +17,10 @@ from bayesmri.data.kspace import Header, KSpace
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, OutputError
 from bayesmri.export.h5 import write_kspace
 from bayesmri.metrics import volume_metrics
+from bayesmri.physics.pattern import centre_run
 from bayesmri.pipeline.demo import demo, head_slice
 from bayesmri.pipeline.files import PhantomRequest, reconstruct_file, simulate_file, undersample_file, with_ending
-from bayesmri.pipeline.inspect import calibration_lines, inspect_file
+from bayesmri.pipeline.inspect import inspect_file
 from bayesmri.pipeline.options import Options
 from bayesmri.pipeline.reconstruct import reconstruct
 from bayesmri.pipeline.sampling import Sampling, undersample
@@ -284,9 +285,9 @@ def test_inspection_finds_the_sampling(tmp_path: Path) -> None:
 
 def test_calibration_lines_are_counted_around_the_centre() -> None:
     mask = np.array([1, 0, 0, 1, 1, 1, 0, 1], dtype=bool)
-    assert calibration_lines(mask) == 3
-    assert calibration_lines(~mask) == 0
-    assert calibration_lines(np.ones(7, dtype=bool)) == 7
+    assert centre_run(mask) == 3
+    assert centre_run(~mask) == 0
+    assert centre_run(np.ones(7, dtype=bool)) == 7
 
 
 def test_inspection_warns_of_what_looks_wrong(tmp_path: Path) -> None:

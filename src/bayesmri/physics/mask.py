@@ -1,14 +1,13 @@
 """M_R: which columns of k-space are acquired. Every mask keeps exactly round(W/R) of the W columns."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from bayesmri.errors import MaskError
-
-MaskKind = Literal["random", "equispaced"]
+from bayesmri.physics.pattern import MaskKind as MaskKind
+from bayesmri.physics.pattern import n_calibration_lines as n_calibration_lines
 
 
 @dataclass(frozen=True)
@@ -77,12 +76,6 @@ def true_acceleration(mask: Tensor) -> float:
     if n_lines == 0:
         raise MaskError("the mask acquires no line at all: want at least one")
     return mask.shape[-1] / n_lines
-
-
-def n_calibration_lines(W: int, R: float, center_fraction: float | None) -> int:
-    """Lines of the fully sampled centre; at least one unless the fraction is 0."""
-    fraction = 0.32 / R if center_fraction is None else center_fraction
-    return 0 if fraction == 0 else min(W, max(1, round(W * fraction)))
 
 
 def _calibrated(W: int, R: float, center_fraction: float | None) -> tuple[Tensor, Tensor, int]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bayesmri.data.formats import read
 from bayesmri.data.kspace import Images, KSpace
+from bayesmri.physics.pattern import centre_run
 
 OFF_CENTRE = 0.1  # of the grid: how far from the centre the peak of k-space may lie
 WIDEST_GAP = 0.5  # of the lines: a larger hole in one place is partial Fourier, not acceleration
@@ -60,7 +61,7 @@ def _inspect_kspace(path: Path, kspace: KSpace) -> Inspection:
         recon_shape=header.recon_shape,
         acceleration=kspace.acceleration,
         acquired_lines=int(kspace.mask.sum()),
-        calibration_lines=calibration_lines(kspace.mask),
+        calibration_lines=centre_run(kspace.mask),
         has_truth=kspace.truth is not None,
         has_affine=header.affine is not None,
         facts=facts,
@@ -90,17 +91,6 @@ def _inspect_images(path: Path, images: Images) -> Inspection:
         notes=header.notes,
         warnings=(f"slices without contrast: {_some(flat)}",) if flat else (),
     )
-
-
-def calibration_lines(mask: NDArray[np.bool_]) -> int:
-    """The length of the run of acquired lines around W // 2."""
-    centre = len(mask) // 2
-    if not mask[centre]:
-        return 0
-    missing = np.flatnonzero(~mask)
-    left = missing[missing < centre].max(initial=-1)
-    right = missing[missing > centre].min(initial=len(mask))
-    return int(right - left - 1)
 
 
 def kspace_warnings(kspace: KSpace) -> list[str]:

@@ -12,7 +12,7 @@ STAIRCASE = (
     {"errors", "inputs"},
     {"complexes", "atomic", "devices", "geometry", "memory", "provenance", "zoo"},
     {"physics", "regularizers"},
-    {"solver", "posterior", "fast", "data", "baselines"},
+    {"solver", "posterior", "fast", "data", "baselines", "bounds"},
     {"config", "metrics", "checkpoint", "model", "sampler", "statistics"},
     {"analysis", "training", "report", "export"},
     {"pipeline"},

@@ -1,0 +1,134 @@
+"""Calibrated error bounds as a model carries them: what they were made of, where they hold, and the bound itself.
+
+    |X̄ − Y| ≤ λ (σ̂ + f max X̄)    for a share `level` of the pixels of a new subject
+
+λ is found by `analysis/conformal.py`; the floor f keeps pixels without any spread from having a bound of 0.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.errors import ConfigError
+from bayesmri.physics.pattern import MaskKind, centre_run, kind_of, n_calibration_lines
+
+Region = Literal["everywhere", "foreground"]
+Images = NDArray[np.float32]
+
+FLOOR = 0.003  # f: gave the narrowest bounds on held-out training subjects
+TOLERANCE = 0.05  # of the number of acquired lines: R = 3.9 is what R = 4 becomes with some numbers of columns
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What σ̂ depends on, besides the model.
+
+    acceleration, mask, center_fraction: of the lines, as for `MaskSpec`. arrays: least and most coils of the data, as
+    the model was given them. samples, fast: how σ̂ was made (0 samples: predicted by the network itself).
+    """
+
+    acceleration: float
+    mask: MaskKind = "random"
+    center_fraction: float | None = None
+    coil_mode: str = "raw"
+    Q: int = 1
+    arrays: tuple[int, int] = (1, 1)
+    samples: int = 32
+    fast: bool = False
+
+    def misfit(self, mask: NDArray[np.bool_], *, coils: int, samples: int, fast: bool) -> str | None:
+        """Why data of such lines, coils and samples is not of this setting; None where it is."""
+        if (samples, fast) != (self.samples, self.fast):
+            return f"it is for {_drawn(self.samples, self.fast)}, not {_drawn(samples, fast)}"
+        least, most = self.arrays
+        if not least <= coils <= most:
+            return f"it is for {_span(least, most)}, the data has {coils}"
+        return self._other_lines(mask)
+
+    def _other_lines(self, mask: NDArray[np.bool_]) -> str | None:
+        W, lines = len(mask), int(mask.sum())
+        if abs(lines - W / self.acceleration) > max(1.0, TOLERANCE * W / self.acceleration):
+            return f"it is for R = {self.acceleration:g}, the data has R = {W / lines:.3g}"
+        kind = kind_of(mask)
+        if kind not in (None, self.mask):
+            return f"it is for {self.mask} masks, the data's is {kind}"
+        want, run = n_calibration_lines(W, self.acceleration, self.center_fraction), centre_run(mask)
+        # by chance the lines beside the calibration area are acquired too
+        if not want - 1 <= run <= 2 * want + 4:
+            return f"it is for {want} of {W} lines in the centre, the data has {run}"
+        return None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """One bound: a level in a setting.
+
+    factor, floor: λ and f. region: the pixels that were counted. cap: the largest share of a subject's pixels that
+    counts as missed; 1 counts all. subjects, volumes: calibrated with. slices: middle ones of every volume, None: all.
+    coverage, worst: mean over these subjects, and the least covered of them. in_foreground: their mean coverage there,
+    whatever the region. held_out: the mean when each subject is left out in turn; None where they are too few for that.
+    provenance: settings, seed, versions, checksums of the data.
+    """
+
+    level: float
+    factor: float
+    floor: float
+    region: Region
+    setting: Setting
+    cap: float
+    subjects: int
+    volumes: int
+    coverage: float
+    worst: float
+    in_foreground: float | None = None
+    held_out: float | None = None
+    slices: int | None = None
+    method: str = "conformal risk control over subjects"
+    provenance: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+        if not (0 <= self.factor < float("inf") and 0 < self.floor < float("inf")):
+            raise ConfigError(
+                f"a bound of factor {self.factor:g}, floor {self.floor:g}: want finite numbers, floor > 0"
+            )
+
+    def bound(self, mean: Images, std: Images) -> Images:
+        """λ (σ̂ + f max X̄) of a volume (slices, h, w), in its units."""
+        found: Images = np.asarray(self.factor * unit_width(mean, std, floor=self.floor), dtype=np.float32)
+        return found
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised, in one sentence."""
+        where = "" if self.region == "everywhere" else " of the foreground"
+        counted = "" if self.cap == 1 else f", no subject counting with more than {100 * self.cap:.3g} %"
+        return (
+            f"on a new subject exchangeable with the {self.subjects} calibrated, the expected share of pixels{where} "
+            f"whose error exceeds the bound is at most {100 * (1 - self.level):.3g} %{counted}"
+        )
+
+
+def unit_width(mean: NDArray[np.floating], std: NDArray[np.floating], *, floor: float) -> NDArray[np.float64]:
+    """σ̂ + f max X̄: what λ scales, the same for calibration and use."""
+    width: NDArray[np.float64] = std.astype(np.float64) + floor * float(mean.max())
+    return width
+
+
+def check_level(level: float) -> float:
+    if not 0 < level < 1:
+        raise ConfigError(f"level {level:g}: want a share between 0 and 1, such as 0.9")
+    return level
+
+
+def _drawn(samples: int, fast: bool) -> str:
+    return f"{samples} samples{' of the fast route' if fast else ''}"
+
+
+def _span(least: int, most: int) -> str:
+    if least == most:
+        return "1 coil" if most == 1 else f"{most} coils"
+    return f"{least} to {most} coils"

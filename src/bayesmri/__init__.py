@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayesmri.api import as_kspace as as_kspace
+    from bayesmri.api import calibrate as calibrate
     from bayesmri.api import load_model as load_model
     from bayesmri.api import reconstruct as reconstruct
     from bayesmri.api import undersample as undersample
@@ -17,13 +18,14 @@ __version__ = version("bayesmri")
 # resolved on first use: `import bayesmri` must not wait for torch
 _HOMES = {
     "as_kspace": "bayesmri.api",
+    "calibrate": "bayesmri.api",
     "load_model": "bayesmri.api",
     "reconstruct": "bayesmri.api",
     "undersample": "bayesmri.api",
     "read": "bayesmri.data.formats",
     "volume_metrics": "bayesmri.metrics",
 }
-__all__ = ["as_kspace", "load_model", "read", "reconstruct", "undersample", "volume_metrics"]
+__all__ = ["as_kspace", "calibrate", "load_model", "read", "reconstruct", "undersample", "volume_metrics"]
 
 
 def __getattr__(name: str) -> Any:

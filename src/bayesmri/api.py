@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesmri.bounds import Region
 from bayesmri.data.kspace import Header, KSpace
 from bayesmri.data.sampling import finish, mask_from_file
 from bayesmri.errors import DataError, ShapeError
@@ -61,6 +62,7 @@ def reconstruct(
     seed: int = 0,
     keep_samples: bool = False,
     fast: bool = False,
+    level: float | None = None,
     device: str = "cpu",
     tv_weight: float | None = None,
 ) -> "Reconstruction":
@@ -72,6 +74,8 @@ def reconstruct(
         acceleration; `method` of the result names it), a shipped name, a run folder or file, or a loaded one.
     samples: N draws of the model's posterior; 0 reconstructs once, at its mean.
     fast: six draws, or as many as `samples` says, of which the model's predictor makes mean and std.
+    level: of `error_bound`, refused where the model was not calibrated for such data; None takes the highest level that
+        holds, if any.
     seed: of the draws. keep_samples: also give `samples`, (slices, N, h, w).
     """
     from bayesmri.pipeline.reconstruct import reconstruct as run
@@ -88,8 +92,57 @@ def reconstruct(
             seed=seed,
             keep_samples=keep_samples,
             fast=fast,
+            level=level,
         ),
     )
+
+
+def calibrate(
+    model: "str | Path | Model",
+    data: str | Path,
+    *,
+    level: float = 0.9,
+    acceleration: float | None = None,
+    samples: int | None = None,
+    fast: bool = False,
+    region: Region = "everywhere",
+    cap: float | None = None,
+    by_file: bool = False,
+    slices: int | None = None,
+    mask: str = "random",
+    seed: int = 0,
+) -> "Model":
+    """The model with an error bound at that level, which `reconstruct` then gives as `error_bound`.
+
+    The last of `calibrations` added says what is promised (`guarantee`). Nothing is written.
+
+    data: a folder of fully sampled volumes that the model was not trained on; files that name one patient are one
+        subject, unless `by_file`.
+    acceleration: R, the model's own unless given. samples: N, 32 unless given; the bound holds for this number alone.
+    region: pixels that are counted, everywhere or foreground.
+    cap: the largest share of a subject's pixels that counts as missed; by the number of subjects unless given.
+    """
+    from bayesmri.model import Model
+    from bayesmri.pipeline.calibrate import Wanted, with_bound
+    from bayesmri.pipeline.calibrate import calibrate as run
+    from bayesmri.pipeline.methods import model_name
+    from bayesmri.pipeline.study_volumes import Loaded, load_stochastic
+
+    loaded = Loaded(model_name(model), Path(), model) if isinstance(model, Model) else load_stochastic(str(model))
+    wanted = Wanted(
+        data=Path(data),
+        level=level,
+        acceleration=acceleration,
+        samples=samples,
+        fast=fast,
+        region=region,
+        cap=cap,
+        by_file=by_file,
+        slices=slices,
+        mask=mask,
+        seed=seed,
+    )
+    return with_bound(loaded.model, run(loaded, wanted)[0])
 
 
 def _named(model: "str | Path | Model") -> "tuple[MethodName, str | Model | None]":

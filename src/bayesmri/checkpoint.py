@@ -9,8 +9,9 @@ give away.
 
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bayesmri.atomic import atomic_path
+from bayesmri.bounds import Calibration
 from bayesmri.config import as_dict, parse
 from bayesmri.errors import BayesMRIError, ModelError
 from bayesmri.fast import Predictor, PredictorConfig
@@ -77,6 +79,17 @@ def save_model(path: Path, model: Model) -> None:
     _write_tensors(weights, _numbers(model))
     files = {"weights": {"name": weights.name, "sha256": sha256(weights)}}
     _write_json(path.with_suffix(".json"), _describe(model) | {"files": files})
+
+
+def annotate(path: Path, out: Path, calibrations: tuple[Calibration, ...]) -> None:
+    """The model of one JSON file with other error bounds, in another or in its own; a training state stays behind."""
+    record, path = _open(path)
+    source, weights = _verified(record, "weights", path), out.with_suffix(".safetensors")
+    if source.resolve() != weights.resolve():
+        with atomic_path(weights) as temporary:
+            shutil.copyfile(source, temporary)
+    files = {"weights": {"name": weights.name, "sha256": sha256(weights)}}
+    _write_json(out, record | {"calibration": [as_dict(found) for found in calibrations], "files": files})
 
 
 def load_model(path: Path) -> Model:
@@ -166,6 +179,7 @@ def _describe(model: Model) -> dict[str, Any]:
         "also": list(model.also),
         "posterior": "gaussian" if isinstance(model.posterior, BlockGaussian) else "delta",
         "predictor": None if model.predictor is None else as_dict(model.predictor.config),
+        "calibration": [as_dict(found) for found in model.calibrations],
         "card": dict(model.card),
     }
 
@@ -192,6 +206,7 @@ def _model(record: dict[str, Any], path: Path) -> Model:
             card=record["card"],
             posterior=_posterior(record, tensors, regularizer),
             predictor=_predictor(record, tensors),
+            calibrations=_calibrations(record),
         )
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ModelError(f"{path.name} is not a model of this version: {error!r}") from error
@@ -216,6 +231,19 @@ def _predictor(record: dict[str, Any], tensors: Mapping[str, Tensor]) -> Predict
     found = {n.removeprefix(PREDICTOR_PREFIX): t for n, t in tensors.items() if n.startswith(PREDICTOR_PREFIX)}
     predictor.load_state_dict(found)
     return predictor.requires_grad_(False)
+
+
+def _calibrations(record: dict[str, Any]) -> tuple[Calibration, ...]:
+    """None where the model was not calibrated, as those from before it could be."""
+    return tuple(
+        replace(
+            parse(
+                Calibration, {key: value for key, value in found.items() if key != "provenance"}, where="calibration"
+            ),
+            provenance=found.get("provenance", {}),
+        )
+        for found in record.get("calibration", ())
+    )
 
 
 def _open(path: Path) -> tuple[dict[str, Any], Path]:

@@ -12,6 +12,7 @@ from bayesmri.baselines.network import BoundNetwork, Network, build_network
 from bayesmri.baselines.sigmanet import SigmaNet, SigmaNetConfig
 from bayesmri.baselines.unet import UNet, UNetConfig
 from bayesmri.baselines.varnet import VarNet, VarNetConfig
+from bayesmri.bounds import Calibration
 from bayesmri.errors import ConfigError, ModelError
 from bayesmri.fast import Predictor
 from bayesmri.physics.coils import compress_coils
@@ -81,6 +82,7 @@ class Model:
     posterior: of θ, with the regularizer's own weights as its mean; None is deterministic.
     card: facts for people: data, steps, metrics, provenance.
     predictor: of the standard deviation of many samples from a few.
+    calibrations: error bounds, one for each level and setting they were calibrated for.
     """
 
     regularizer: Learned
@@ -93,6 +95,7 @@ class Model:
     card: Mapping[str, Any] = field(default_factory=dict, repr=False)
     posterior: Posterior | None = field(default=None, repr=False)
     predictor: Predictor | None = field(default=None, repr=False)
+    calibrations: tuple[Calibration, ...] = field(default=(), repr=False)
 
     def distribution(self) -> Posterior:
         """Of θ: the posterior, or all mass at the regularizer's own weights."""

@@ -12,6 +12,7 @@ from importlib import metadata
 from cyclopts import App, CycloptsError
 
 from bayesmri.cli.bench import bench
+from bayesmri.cli.calibrate import calibrate
 from bayesmri.cli.demo import demo
 from bayesmri.cli.distill import distill
 from bayesmri.cli.evaluate import evaluate
@@ -52,6 +53,7 @@ def build_app() -> App:
     )
     app.command(study, help_epilogue=listed())
     app.command(distill, help_epilogue="Example: bayesmri distill runs/small-bayes -o small-bayes.json")
+    app.command(calibrate, help_epilogue="Example: bayesmri calibrate runs/bayes --data val/ -o bayes.json")
     app.command(models, help_epilogue="Example: bayesmri models tdv-single-r4")
     app.command(publish, help_epilogue="Example: bayesmri publish runs/small tdv-single-r4 --out weights/")
     app.command(bench, help_epilogue="Example: bayesmri bench --json")

@@ -31,6 +31,7 @@ def recon(
     samples: Whole = 0,
     keep_samples: bool = False,
     fast: bool = False,
+    level: float | None = None,
     tv_weight: float | None = None,
     coils: Whole | None = None,
     single_coil: bool = False,
@@ -72,6 +73,9 @@ def recon(
         Draw only a few samples (6 unless --samples says otherwise), and let the model's own predictor make mean and
         standard deviation of them, nearer to those of many samples than the few themselves are; bench --uncertainty
         measures how near. Deviations in k-space and of coils are those of the few.
+    level
+        Of the calibrated error bound, such as 0.9; refused where the model has none for such data. Unless given, a
+        calibrated model writes the bound of its highest level wherever one holds.
     tv_weight
         Weight of total variation, for data scaled to a zero-filled maximum of 1.
     coils
@@ -83,10 +87,10 @@ def recon(
     device
         cpu, cuda or cuda:N.
     nifti
-        Also write OUT.nii.gz, and with samples OUT_std.nii.gz.
+        Also write OUT.nii.gz, with samples OUT_std.nii.gz, and with an error bound OUT_bound.nii.gz.
     png
-        Also write OUT.png: truth, zero-filled, reconstruction (with samples: deterministic, mean and standard
-        deviation) and error of the middle slice.
+        Also write OUT.png: truth, zero-filled, reconstruction (with samples: deterministic, mean, standard
+        deviation and error bound) and error of the middle slice.
     json
         Print JSON instead of text.
     """
@@ -104,6 +108,7 @@ def recon(
         seed=seed,
         keep_samples=keep_samples,
         fast=fast,
+        level=level,
     )
     made = reconstruct_file(
         file,
@@ -121,6 +126,8 @@ def recon(
     if "chosen" in made:
         print(f"auto chose {made['chosen']}")
     print(f"reconstructed by {made['method']} in {made['seconds']:.1f} s{samples_words(made)}")
+    for line in bound_lines(made):
+        print(line)
     print_metrics(made["metrics"])
     for path in made["outputs"]:
         print(f"wrote {path}")
@@ -134,3 +141,18 @@ def samples_words(made: Mapping[str, Any]) -> str:
     if "samples" not in made:
         return f", with a predicted std: mean {100 * share:.2g} % of the mean image"
     return f", {count(made['samples'], 'sample')} per slice: mean std {100 * share:.2g} % of the mean image"
+
+
+def bound_lines(made: Mapping[str, Any]) -> list[str]:
+    """How wide the error bound is and what it promises; or why there is none."""
+    if "bound_note" in made:
+        return [made["bound_note"]]
+    if "error_bound" not in made:
+        return []
+    bound = made["error_bound"]
+    held = f", holds {100 * bound['covered']:.1f} % of the pixels" if "covered" in bound else ""
+    share = 100 * bound["mean_over_mean_image"]
+    return [
+        f"error bound at {100 * bound['level']:.4g} %: {share:.2g} % of the mean image on average{held}",
+        f"  {bound['guarantee']}",
+    ]

@@ -44,13 +44,28 @@ def write_kspace(
 
 
 def write_reconstruction(
-    path: Path, result: Mapping[str, Array], *, header: Header, provenance: Mapping[str, object]
+    path: Path,
+    result: Mapping[str, Array],
+    *,
+    header: Header,
+    provenance: Mapping[str, object],
+    about: Mapping[str, Mapping[str, object]] | None = None,
 ) -> None:
-    """One dataset per name of `result` (`reconstruction`, `zero_filled`, `mask`, `target`, …), with what is known."""
-    _write(path, result, _attributes(header, provenance), xml=None)
+    """One dataset per name of `result` (`reconstruction`, `zero_filled`, `mask`, `target`, …), with what is known.
+
+    about: attributes of single datasets, by their names.
+    """
+    _write(path, result, _attributes(header, provenance), xml=None, about=about)
 
 
-def _write(path: Path, datasets: Mapping[str, Array], attributes: Mapping[str, object], *, xml: str | None) -> None:
+def _write(
+    path: Path,
+    datasets: Mapping[str, Array],
+    attributes: Mapping[str, object],
+    *,
+    xml: str | None,
+    about: Mapping[str, Mapping[str, object]] | None = None,
+) -> None:
     stored = {name: _as_stored(array) for name, array in datasets.items()}
     for name, array in stored.items():
         check_values(name, array)
@@ -58,7 +73,7 @@ def _write(path: Path, datasets: Mapping[str, Array], attributes: Mapping[str, o
         try:
             with h5py.File(temporary, "w") as file:
                 for name, array in stored.items():
-                    file.create_dataset(name, data=array)
+                    file.create_dataset(name, data=array).attrs.update((about or {}).get(name, {}))
                 if xml is not None:
                     file.create_dataset("ismrmrd_header", data=xml)
                 file.attrs.update(attributes)

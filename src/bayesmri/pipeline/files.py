@@ -91,7 +91,9 @@ def phantom_images(request: PhantomRequest, *, seed: int, progress: Progress | N
     rng = torch.Generator().manual_seed(check_seed(seed))
     with progress(request.slices) if progress else nullcontext() as advance:
         magnitude = phantom(spec, rng=rng, on_slice=advance).numpy()
-    header = Header(source="phantom", acquisition=f"phantom {request.anatomy} {request.contrast}", patient_id="phantom")
+    header = Header(
+        source="phantom", acquisition=f"phantom {request.anatomy} {request.contrast}", patient_id=f"phantom {seed}"
+    )
     return Images(magnitude=magnitude, header=header)
 
 
@@ -145,6 +147,8 @@ def reconstruct_file(
         result = reconstruct(kspace, options, contents=contents, on_step=advance)
     if result.std is None:
         targets.pop("nifti_std", None)
+    if result.error_bound is None:
+        targets.pop("nifti_bound", None)
     save(result, targets, provenance=_recon_provenance(path, options, sampling, choice))
     return {
         "file": path.name,
@@ -156,12 +160,13 @@ def reconstruct_file(
 
 
 def output_files(out: Path, *, nifti: bool, png: bool, std: bool) -> dict[str, Path]:
-    """What is written, by kind: OUT.h5, OUT.nii.gz, OUT_std.nii.gz where there is a standard deviation, OUT.png."""
+    """What is written, by kind: OUT.h5, OUT.nii.gz, OUT_std.nii.gz and OUT_bound.nii.gz where known, OUT.png."""
     targets = {"h5": out}
     if nifti:
         targets["nifti"] = with_ending(out, ".nii.gz")
     if nifti and std:
         targets["nifti_std"] = with_ending(out, "_std.nii.gz")
+        targets["nifti_bound"] = with_ending(out, "_bound.nii.gz")
     if png:
         targets["png"] = with_ending(out, ".png")
     return targets

@@ -13,6 +13,7 @@ from bayesmri.baselines.tv import TotalVariation
 from bayesmri.baselines.unet import doubts, drops, moments
 from bayesmri.baselines.wavelet import L1Wavelet
 from bayesmri.baselines.zero_filled import ZeroFilled
+from bayesmri.bounds import Calibration
 from bayesmri.checkpoint import load_model
 from bayesmri.devices import check_device
 from bayesmri.errors import ConfigError
@@ -34,6 +35,7 @@ class Method:
     sampler: draws of the same reconstruction, where the method has a posterior or drops channels.
     moments: (z, mask) → x as `solve` gives it and σ² of its image (1, H, W), where the network predicts it.
     predictor: makes σ̂ of a few draws, where the model came with one.
+    calibrations: error bounds, where the model was calibrated.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Method:
     sampler: Draws | None = None
     predictor: Predictor | None = None
     moments: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+    calibrations: tuple[Calibration, ...] = ()
 
 
 def make_method(options: Options) -> Method:
@@ -78,6 +81,7 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         _draws(model, bound, posterior),
         None if model.predictor is None else model.predictor.to(device),
         torch.no_grad()(partial(moments, bound)) if isinstance(bound, BoundNetwork) and doubts(reg) else None,
+        model.calibrations,
     )
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
+from bayesmri.bounds import check_level
 from bayesmri.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Options:
     full_fov: keep the whole grid where the file asks for a smaller image (readout oversampling).
     samples: N draws of θ from the model's posterior; 0 reconstructs once, at its mean.
     fast: few draws, and the model's own predictor makes of them what many would give; 0 samples are then 6.
+    level: of the calibrated error bound; None takes the highest that the model has for such data, if any.
     seed: of those draws. keep_samples: keep every sample's image, not only their mean and standard deviation.
     """
 
@@ -39,6 +41,7 @@ class Options:
     seed: int = 0
     keep_samples: bool = False
     fast: bool = False
+    level: float | None = None
 
     def __post_init__(self) -> None:
         if self.fast and self.samples == 0:
@@ -50,6 +53,13 @@ class Options:
                 f"{self.samples} samples came with the method {self.method}, which has no posterior: "
                 "give a model with one, or leave the samples out"
             )
+        if self.level is not None:
+            check_level(self.level)
+            if self.model is None:
+                raise ConfigError(
+                    f"an error bound at the level {self.level:g} came with the method {self.method}, which has none: "
+                    "give a model that was calibrated (bayesmri calibrate)"
+                )
         if self.keep_samples and not self.samples:
             raise ConfigError("samples are to be kept and none drawn: give their number, such as 32")
         check_seed(self.seed)

@@ -18,12 +18,16 @@ from bayesmri.report.panel import comparison, panel
 
 
 def save(result: Reconstruction, targets: dict[str, Path], *, provenance: dict[str, Any]) -> None:
-    """Write a reconstruction to each target: h5, nifti, nifti_std, png."""
-    write_reconstruction(targets["h5"], datasets(result), header=shown_header(result), provenance=provenance)
+    """Write a reconstruction to each target: h5, nifti, nifti_std, nifti_bound, png."""
+    write_reconstruction(
+        targets["h5"], datasets(result), header=shown_header(result), provenance=provenance, about=about(result)
+    )
     if "nifti" in targets:
         write_nifti(targets["nifti"], result.image, result.header, full_shape=result.grid)
     if "nifti_std" in targets and result.std is not None:
         write_nifti(targets["nifti_std"], result.std, result.header, full_shape=result.grid)
+    if "nifti_bound" in targets and result.error_bound is not None:
+        write_nifti(targets["nifti_bound"], result.error_bound, result.header, full_shape=result.grid)
     if "png" in targets:
         write_panel(targets["png"], result)
 
@@ -42,6 +46,7 @@ def datasets(result: Reconstruction) -> dict[str, NDArray[np.generic]]:
     arrays: dict[str, NDArray[np.generic] | None] = {
         "reconstruction": result.image,
         "uncertainty_std": result.std,
+        "error_bound": result.error_bound,
         "deterministic": result.deterministic,
         "zero_filled": result.zero_filled,
         "target": result.truth,
@@ -54,13 +59,35 @@ def datasets(result: Reconstruction) -> dict[str, NDArray[np.generic]]:
     return {name: array for name, array in arrays.items() if array is not None}
 
 
+def about(result: Reconstruction) -> dict[str, dict[str, object]]:
+    """Attributes of single datasets: what the error bound promises."""
+    found = result.calibration
+    if found is None:
+        return {}
+    names = ("level", "factor", "floor", "region", "cap", "subjects", "guarantee")
+    return {"error_bound": {name: getattr(found, name) for name in names}}
+
+
+def bound_facts(result: Reconstruction) -> dict[str, Any]:
+    """JSON values: the bound, how wide it is, and the share of pixels it holds where the truth is known."""
+    if result.calibration is None or result.error_bound is None:
+        return {} if result.bound_note is None else {"bound_note": result.bound_note}
+    known = {**about(result)["error_bound"], "mean_over_mean_image": _ratio(result.error_bound, result.image)}
+    if result.truth is not None:
+        X, Y = common_crop(result.image, result.truth)
+        bound, _ = common_crop(result.error_bound, result.truth)
+        known["covered"] = float(np.mean(np.abs(X - Y) <= bound))
+    return {"error_bound": known}
+
+
 def facts(result: Reconstruction) -> dict[str, Any]:
-    """JSON values: method, slices, metrics, seconds; with samples also how they spread."""
-    known = {
+    """JSON values: method, slices, metrics, seconds; with samples also how they spread, and the error bound."""
+    known: dict[str, Any] = {
         "method": result.method,
         "slices": len(result.image),
         "metrics": {name: vars(row) for name, row in metrics_table(result).items()},
         "seconds": result.seconds,
+        **bound_facts(result),
     }
     if result.std is None:
         return known
@@ -93,7 +120,7 @@ def estimate_name(result: Reconstruction) -> str:
 
 
 def write_panel(path: Path, result: Reconstruction) -> None:
-    """Truth | zero-filled | deterministic | mean | standard deviation | error of the middle slice, as far as known."""
+    """Truth | zero-filled | deterministic | mean | std | error bound | error of the middle slice, as far as known."""
     middle = len(result.image) // 2
 
     def shown(X: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -108,6 +135,9 @@ def write_panel(path: Path, result: Reconstruction) -> None:
         metrics_table(result),
         std=None if result.std is None else (shown(result.std), result.n_samples),
         predicted=result.fast,
+        bound=None
+        if result.error_bound is None or result.calibration is None
+        else (shown(result.error_bound), result.calibration.level),
     )
     panel(path, tiles, pixel_aspect=pixel_aspect(result.header))
 

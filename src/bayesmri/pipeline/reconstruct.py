@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bayesmri.bounds import Calibration
 from bayesmri.complexes import rss
 from bayesmri.data.kspace import Header, KSpace
 from bayesmri.errors import DataError, ModelError
@@ -17,6 +18,7 @@ from bayesmri.geometry import center_window
 from bayesmri.metrics import Metrics, volume_metrics
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.pipeline.choice import chosen
+from bayesmri.pipeline.error_bound import choose_bound
 from bayesmri.pipeline.methods import Method, make_method
 from bayesmri.pipeline.options import Options
 from bayesmri.pipeline.uncertainty import Estimate, Sampled, Window, predicted
@@ -42,6 +44,9 @@ class Reconstruction:
     kspace_mean, kspace_std, coil_std: of F x_S and x_S on the whole grid (slices, Q, H, W), in the model's coils.
 
     A network that predicts its variance has a std without samples.
+
+    error_bound: of |X̄ − Y| at every pixel, where the model was calibrated for such data; calibration: its level, and
+    what is promised. bound_note: why there is none, where the model has bounds for other data.
     """
 
     image: Images
@@ -61,6 +66,9 @@ class Reconstruction:
     kspace_mean: NDArray[np.complex64] | None = None
     kspace_std: NDArray[np.float32] | None = None
     coil_std: NDArray[np.float32] | None = None
+    error_bound: Images | None = None
+    calibration: Calibration | None = None
+    bound_note: str | None = None
 
     @property
     def mean(self) -> Images:
@@ -113,6 +121,7 @@ def reconstruct(
             f"the fast route of {method.name} was asked for, which came without a predictor: make one "
             "(bayesmri distill), or give a number of samples instead"
         )
+    bounds = choose_bound(method.name, method.calibrations, kspace, asked)
     start = _zero_filled(kspace)
     crop = None if asked.full_fov else kspace.header.recon_shape
     grid = (kspace.z.shape[2], kspace.z.shape[3])
@@ -133,7 +142,13 @@ def reconstruct(
         contents = contents or [slice_digest(z, kspace.mask) for z in kspace.z]
         streams = [Stream(asked.seed, content, s) for s, content in enumerate(contents)]
         result = _with_samples(result, _sampled(task, streams, asked, at_mean, on_step), asked)
-    return replace(result, seconds=time.perf_counter() - began)
+    return replace(
+        result,
+        error_bound=bounds.bound(result.image, result.std),
+        calibration=bounds.calibration,
+        bound_note=bounds.note,
+        seconds=time.perf_counter() - began,
+    )
 
 
 @dataclass(frozen=True, eq=False)

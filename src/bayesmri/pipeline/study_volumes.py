@@ -148,10 +148,19 @@ def taken(full: KSpace, loaded: Loaded) -> KSpace:
     return single_coil(full) if coils.mode == "raw" and coils.Q == 1 else full
 
 
+def n_coils(full: KSpace, loaded: Loaded) -> int:
+    """Of the data as the model takes it."""
+    coils = loaded.model.coils
+    return 1 if coils.mode == "raw" and coils.Q == 1 else full.z.shape[1]
+
+
 def sample_volume(
-    full: KSpace, path: Path, R: float, loaded: Loaded, request: Request, *, keep: bool = False
+    full: KSpace, path: Path, R: float, loaded: Loaded, request: Request, *, keep: bool = False, fast: bool = False
 ) -> Reconstruction:
-    """N samples of every slice at R, with the truth; a model without a posterior reconstructs once."""
+    """N samples of every slice at R, with the truth; a model without a posterior reconstructs once.
+
+    keep: the samples, too. fast: mean and standard deviation are what the model's predictor makes of them.
+    """
     sampled = undersample(taken(full, loaded), sampling_of(path, R, rules(request)))
     samples = (request.samples or SAMPLES) if loaded.stochastic else 0
     options = Options(
@@ -159,6 +168,7 @@ def sample_volume(
         samples=samples,
         seed=request.seed,
         keep_samples=keep and samples > 0,
+        fast=fast,
         device=request.device,
     )
     # of the measured coils, as in `recon`: the fit of the emulated one may differ in its last bits between machines

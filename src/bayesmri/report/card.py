@@ -81,6 +81,7 @@ def sections(model: Shipped) -> list[tuple[str, list[Line]]]:
     """Titles with their (key, value) lines; what the card does not know is left out."""
     found = [
         (f"{model.name}", _what(model)),
+        ("Error bounds", [_bound(found) for found in model.record.get("calibration") or ()]),
         ("Results", _results(model.card.get("results") or {})),
         ("Training", _training(model.card)),
         ("Data", _data(model.card.get("data") or {})),
@@ -124,6 +125,22 @@ def _results(results: Mapping[str, Any]) -> list[Line]:
             where = f"{role}{_track(row['track'])}R = {row['acceleration']:g}{drawn}"
             lines.append((where, f"{values}; mean over {row['volumes']} volume{'s' * (row['volumes'] != 1)}"))
     return lines
+
+
+def _bound(found: Mapping[str, Any]) -> Line:
+    """One calibrated bound: where it holds, its formula, and what it was made of."""
+    setting = found["setting"]
+    least, most = setting["arrays"]
+    arrays = f"{most} coil{'s' * (most != 1)}" if least == most else f"{least} to {most} coils"
+    drawn = f"{setting['samples']} samples{' of the fast route' if setting['fast'] else ''}"
+    where = f"{100 * found['level']:.4g} % at R = {setting['acceleration']:g}"
+    capped = "" if found["cap"] == 1 else f", no subject counting with more than {100 * found['cap']:.3g} % missed"
+    held = "" if found["held_out"] is None else f", {100 * found['held_out']:.1f} % of those left out in turn"
+    return where, (
+        f"{found['factor']:.3g} (std + {100 * found['floor']:.3g} % of the maximum) for {setting['mask']} masks, "
+        f"{arrays}, {drawn}; held for {100 * found['coverage']:.1f} % of the pixels ({found['region']}) of "
+        f"{found['subjects']} subjects{held}{capped}"
+    )
 
 
 def _training(card: Mapping[str, Any]) -> list[Line]:

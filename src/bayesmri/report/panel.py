@@ -1,7 +1,7 @@
 """Truth | estimates | standard deviation | error in one row and one grey window; maps carry their own colour bar."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ TITLE_WIDTH, TILE_MAX = 2.1, 6.0  # inches: narrow images grow until their title
 WIDTH_MAX = 9.0  # inches: a very wide image shrinks instead of making a very wide picture
 BAR, BAR_TEXT = 0.09, 0.48  # inches: a colour bar's width, its numbers and label
 QUANTILE = 0.995  # of the reference image, shown white: a few bright vessels must not darken the rest
+ERROR = "error, % of white"
 SCALES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -69,12 +70,14 @@ def comparison(
     *,
     std: tuple[Image, int] | None = None,
     predicted: bool = False,
+    bound: tuple[Image, float] | None = None,
 ) -> list[Tile]:
-    """The tiles truth | estimates… | standard deviation | error of the last estimate, as far as they are known.
+    """The tiles truth | estimates… | std | error bound | error of the last estimate, as far as they are known.
 
     metrics: of the whole volume, by the estimate's name, for the small line under its title.
     std: the pixelwise standard deviation, and of how many samples; predicted: from these, of many more. Of 0 samples it
         is what the network itself predicts.
+    bound: of the error at every pixel, and its level. Bound and error are shown in the same colours and scale.
     """
     known = metrics or {}
     tiles: list[Tile] = []
@@ -86,16 +89,24 @@ def comparison(
         style = std_style(std[0], window(tiles[0][1] if tiles else std[0]))
         origin = f"{'predicted from' if predicted else 'of'} {std[1]} samples" if std[1] else "predicted"
         tiles.append((f"Std ×{style.scale:g}\n{origin}", std[0], style))
+    if bound is not None:
+        style = bound_style(bound[0], window(tiles[0][1] if tiles else bound[0]))
+        tiles.append((f"Error bound ×{style.scale:g}\ncalibrated at {100 * bound[1]:.4g} %", bound[0], style))
     if truth is not None and estimates:
         error = np.abs(list(estimates.values())[-1] - truth)
-        style = error_style(error, window(truth))
+        style = replace(style, label=ERROR) if bound is not None else error_style(error, window(truth))
         tiles.append((f"Error ×{style.scale:g}\n|{list(estimates)[-1]} − truth|", error, style))
     return tiles
 
 
 def error_style(error: Image, white: float) -> PanelStyle:
     """The largest round scale at which nearly all of the error map still fits its colours."""
-    return PanelStyle(cmap="inferno", scale=fitting_scale(error, white), label="error, % of white")
+    return PanelStyle(cmap="inferno", scale=fitting_scale(error, white), label=ERROR)
+
+
+def bound_style(bound: Image, white: float) -> PanelStyle:
+    """The same for a bound of the error."""
+    return PanelStyle(cmap="inferno", scale=fitting_scale(bound, white), label="bound, % of white")
 
 
 def std_style(std: Image, white: float) -> PanelStyle:

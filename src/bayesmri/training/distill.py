@@ -150,4 +150,6 @@ def _kappa(groups: list[Exact]) -> float:
 
 
 def with_predictor(model: Model, predictor: Predictor, facts: dict[str, object]) -> Model:
-    return replace(model, predictor=predictor, card={**model.card, "predictor": facts})
+    """Error bounds of another predictor do not hold for this one."""
+    kept = tuple(found for found in model.calibrations if not found.setting.fast)
+    return replace(model, predictor=predictor, calibrations=kept, card={**model.card, "predictor": facts})

@@ -1,0 +1,136 @@
+"""bayesmri calibrate MODEL --data DIR --level 0.9 -o OUT.json."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from bayesmri.bounds import FLOOR, Region
+from bayesmri.cli.options import Whole
+from bayesmri.cli.output import count, print_json
+from bayesmri.cli.progress import progress
+from bayesmri.memory import keep_memory
+from bayesmri.pipeline.calibrate import Wanted, calibrate_file
+
+
+def calibrate(
+    model: str,
+    /,
+    *,
+    data: Path,
+    level: float = 0.9,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    acceleration: float | None = None,
+    samples: Whole | None = None,
+    fast: bool = False,
+    region: Region = "everywhere",
+    cap: float | None = None,
+    floor: float = FLOOR,
+    by_file: bool = False,
+    slices: Whole | None = None,
+    mask: Literal["random", "equispaced"] = "random",
+    center_fraction: float | None = None,
+    coils: Whole = 1,
+    snr: float | None = 30.0,
+    device: str = "cpu",
+    seed: Whole = 0,
+    json: bool = False,
+) -> None:
+    """Scale the standard deviation of MODEL into error bounds, with subjects it has not seen, and store them with it.
+
+    `recon` then writes the bound wherever it holds: for this acceleration, kind of mask, number of coils and samples.
+
+    Parameters
+    ----------
+    model
+        Model with a posterior: a shipped name, a run folder or a model's .json file.
+    data
+        Folder of fully sampled k-space or magnitude images, of any known format, that was not trained on. Files that
+        name the same patient are one subject.
+    level
+        Share of a new subject's pixels that the bound is to hold, on average over subjects.
+    output
+        The model's .json file to write, with its weights beside it; a copy unless it is MODEL itself. May be left out
+        where MODEL is a file of its own.
+    acceleration
+        R; the one the model was trained for unless given.
+    samples
+        Draws N for every slice, 32 unless given (6 with --fast); the bound holds for this number alone.
+    fast
+        Calibrate the fast route, which makes the standard deviation of a few samples with the model's predictor.
+    region
+        Pixels that are counted: everywhere, or the foreground (above a tenth of the maximum).
+    cap
+        Largest share of one subject's pixels that counts as missed, from 1 − LEVEL to 1. 1 bounds the expected share
+        itself, at the cost of wide bounds where subjects are few; unless given it is 1 where they are many, else
+        2 (1 − LEVEL).
+    floor
+        Added to the standard deviation, as a share of the volume's maximum.
+    by_file
+        Take every file as a subject of its own, whatever patient it names.
+    slices
+        Use only so many slices in the middle of every volume, as if it held no others.
+    mask
+        How lines are chosen.
+    center_fraction
+        Share of the lines in the centre that are all acquired; 0.32/R unless given.
+    coils
+        Simulated for magnitude images.
+    snr
+        Of simulated k-space, in dB.
+    device
+        cpu, cuda or cuda:N.
+    seed
+        Of masks, samples and simulations, together with each file's name.
+    json
+        Print JSON instead of text.
+    """
+    keep_memory()
+    wanted = Wanted(
+        data=data,
+        level=level,
+        acceleration=acceleration,
+        samples=samples,
+        fast=fast,
+        region=region,
+        cap=cap,
+        floor=floor,
+        by_file=by_file,
+        slices=slices,
+        mask=mask,
+        center_fraction=center_fraction,
+        coils=coils,
+        snr_db=snr,
+        device=device,
+        seed=seed,
+    )
+    made = calibrate_file(model, wanted, output, progress=partial(progress, title="calibrate", unit="volumes"))
+    if json:
+        print_json(made)
+        return
+    _say(made)
+
+
+def _say(made: dict[str, Any]) -> None:
+    setting = made["setting"]
+    print(
+        f"{made['model']}: {count(made['volumes'], 'volume')} of {count(made['subjects'], 'subject')}, "
+        f"R = {setting['acceleration']:g}, {setting['mask']} masks, {setting['samples']} samples"
+    )
+    print(
+        f"error bound at {100 * made['level']:.4g} %, {made['region']}: "
+        f"{made['factor']:.3g} (std + {100 * made['floor']:.3g} % of the maximum)"
+    )
+    held = "" if made["held_out"] is None else f"; each left out in turn: {100 * made['held_out']:.1f} %"
+    print(f"covered: {100 * made['coverage']:.1f} % on average, {100 * made['worst']:.1f} % of the worst subject{held}")
+    if made["region"] == "everywhere" and made["in_foreground"] is not None:
+        print(f"covered in the foreground alone: {100 * made['in_foreground']:.1f} % on average (--region foreground)")
+    print(f"promise: {made['guarantee']}")
+    for line in made["warnings"]:
+        print(f"note: {line}", file=sys.stderr)
+    for line in made["skipped"]:
+        print(f"skipped {line}", file=sys.stderr)
+    for path in made["outputs"]:
+        print(f"wrote {path}")

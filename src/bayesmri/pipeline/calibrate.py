@@ -1,0 +1,239 @@
+"""Scale σ̂ into error bounds with data that the model has not seen, and store them with the model."""
+
+import math
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayesmri.atomic import check_target
+from bayesmri.bounds import FLOOR, Calibration, Region, Setting, check_level
+from bayesmri.errors import ConfigError, DataError, ModelError, OutputError
+from bayesmri.pipeline.files import Progress
+from bayesmri.pipeline.options import FAST_SAMPLES
+from bayesmri.pipeline.study import SAMPLES, Request
+from bayesmri.zoo import FOLDER as SHIPPED
+
+if TYPE_CHECKING:
+    from bayesmri.model import Model
+    from bayesmri.pipeline.study_volumes import Loaded
+    from bayesmri.pipeline.subjects import Subjects
+
+LEAST = 3  # subjects: of fewer nothing can be left out and the rest still compared
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A bound to be calibrated.
+
+    acceleration: R, None for the model's own. samples: N, None for 32, or 6 of the fast route.
+    region: the pixels that are counted. cap: the largest share of a subject that counts as missed, None by the number
+    of subjects. floor: f. by_file: every file is a subject, whatever patient it names.
+    slices: only so many middle slices of every volume. coils, snr_db: simulated for magnitude images.
+    """
+
+    data: Path
+    level: float = 0.9
+    acceleration: float | None = None
+    samples: int | None = None
+    fast: bool = False
+    region: Region = "everywhere"
+    cap: float | None = None
+    floor: float = FLOOR
+    by_file: bool = False
+    slices: int | None = None
+    mask: str = "random"
+    center_fraction: float | None = None
+    coils: int = 1
+    snr_db: float | None = 30.0
+    device: str = "cpu"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+        if self.cap is not None and not 1 - self.level <= self.cap <= 1:
+            raise ConfigError(f"cap {self.cap:g} at the level {self.level:g}: want a share from 1 − level to 1")
+        if not 0 < self.floor < 1:
+            raise ConfigError(f"floor {self.floor:g}: want a share of the maximum above 0 and below 1, such as {FLOOR}")
+
+    def request(self, name: str, R: float) -> Request:
+        """As studies ask for volumes and their samples."""
+        return Request(
+            models=(name,),
+            data=self.data,
+            accelerations=(R,),
+            samples=self.samples or (FAST_SAMPLES if self.fast else SAMPLES),
+            slices=self.slices,
+            mask=self.mask,
+            center_fraction=self.center_fraction,
+            coils=self.coils,
+            snr_db=self.snr_db,
+            device=self.device,
+            seed=self.seed,
+        )
+
+
+def calibrate_file(
+    model: str, wanted: Wanted, out: Path | None = None, *, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Calibrates a model and writes it with the bound: to `out` (.json, weights beside it), or into its own file."""
+    from bayesmri.checkpoint import annotate, locate
+    from bayesmri.pipeline.study_volumes import load_stochastic
+
+    path = locate(Path(model))
+    target = _target(path, out)
+    loaded = load_stochastic(model)
+    found, facts = calibrate(loaded, wanted, progress=progress)
+    annotate(path, target, with_bound(loaded.model, found).calibrations)
+    return {"model": loaded.name, **facts, "outputs": [str(target), str(target.with_suffix(".safetensors"))]}
+
+
+def with_bound(model: "Model", found: Calibration) -> "Model":
+    """The model with one more bound; one of the same level and setting gives way."""
+    kept = [c for c in model.calibrations if (c.level, c.setting) != (found.level, found.setting)]
+    ordered = sorted([*kept, found], key=lambda c: (c.setting.acceleration, c.level, c.setting.samples))
+    return replace(model, calibrations=tuple(ordered))
+
+
+def calibrate(
+    loaded: "Loaded", wanted: Wanted, *, progress: Progress | None = None
+) -> tuple[Calibration, dict[str, Any]]:
+    """The bound, and what it was made of: coverage of every subject, files left out, warnings."""
+    import torch
+
+    from bayesmri.pipeline.study_volumes import Volumes, counted, n_coils, sample_volume
+    from bayesmri.pipeline.subjects import Subjects
+    from bayesmri.provenance import provenance
+
+    R = wanted.acceleration or loaded.model.acceleration or 4.0
+    request = wanted.request(loaded.name, R)
+    volumes, subjects, arrays = Volumes(request), Subjects(wanted.floor, wanted.by_file), []
+    with counted(progress, request) as advance:
+        for path, full in volumes:
+            subjects.add(path, sample_volume(full, path, R, loaded, request, fast=wanted.fast))
+            arrays.append(n_coils(full, loaded))
+            advance()
+    setting = Setting(
+        acceleration=R,
+        mask="random" if wanted.mask == "random" else "equispaced",
+        center_fraction=wanted.center_fraction,
+        coil_mode=loaded.model.coils.mode,
+        Q=loaded.model.coils.Q,
+        arrays=(min(arrays), max(arrays)),
+        samples=int(request.samples or 0),
+        fast=wanted.fast,
+    )
+    origin = provenance(
+        command="calibrate",
+        config=asdict(wanted),
+        seed=wanted.seed,
+        inputs=volumes.used,
+        threads=torch.get_num_threads(),
+    )
+    found, rows = fitted(subjects, wanted, setting)
+    found = replace(found, provenance=origin)
+    names = [p.name for p in volumes.used]
+    warnings = _warnings(found) + _seen_before(loaded.model, names)
+    return found, {**_facts(found), "rows": rows, "skipped": volumes.skipped, "warnings": warnings}
+
+
+def fitted(subjects: "Subjects", wanted: Wanted, setting: Setting) -> tuple[Calibration, list[dict[str, Any]]]:
+    """λ̂ of all subjects with pixels in the region, and each one's coverage."""
+    from bayesmri.analysis.conformal import chosen_cap, conformal_factor, least_subjects, leave_one_out, missed
+
+    given, scores = subjects.of(wanted.region), subjects.scores(wanted.region)
+    n, level = len(given), wanted.level
+    cap = chosen_cap(max(1, n), level) if wanted.cap is None else wanted.cap
+    need = max(LEAST, least_subjects(level, cap))
+    if n < need:
+        raise DataError(
+            f"{subjects.volumes} volumes of {n} subject{'s' * (n != 1)} came to calibrate at the level {level:g}: want "
+            f"at least {need} subjects, or --by-file where every file is a subject of its own"
+        )
+    factor = conformal_factor(scores, level=level, cap=cap)
+    covered = [1 - missed(s, factor) for s in scores]
+    body = [1 - missed(s, factor) for s in subjects.scores("foreground")]
+    left = leave_one_out(scores, level=level, cap=cap)
+    rows = [
+        {
+            "files": subject.files,
+            "coverage": coverage,
+            "held_out": left[i].coverage if left else None,
+            "mean_bound": factor * subject.regions[wanted.region].mean_width,
+        }
+        for i, (subject, coverage) in enumerate(zip(given, covered, strict=True))
+    ]
+    found = Calibration(
+        level=level,
+        factor=factor,
+        floor=wanted.floor,
+        region=wanted.region,
+        setting=setting,
+        cap=cap,
+        subjects=n,
+        volumes=sum(len(subject.files) for subject in given),
+        coverage=math.fsum(covered) / n,
+        worst=min(covered),
+        in_foreground=math.fsum(body) / len(body) if body else None,
+        held_out=math.fsum(x.coverage for x in left) / n if left else None,
+        slices=wanted.slices,
+    )
+    return found, rows
+
+
+def _facts(found: Calibration) -> dict[str, Any]:
+    """JSON values, without the provenance."""
+    return {**asdict(replace(found, provenance={})), "guarantee": found.guarantee}
+
+
+def _warnings(found: Calibration) -> list[str]:
+    """What limits the promise, one sentence each."""
+    from bayesmri.analysis.conformal import OVERSHOOT, overshoot
+
+    said, alpha = [], 1 - found.level
+    if found.cap < 1:
+        many = math.ceil((1 - alpha) / OVERSHOOT)
+        said.append(
+            f"{found.subjects} subjects are few: the promise counts no subject with more than {100 * found.cap:.3g} % "
+            f"of its pixels; {many} subjects or more give one without that limit"
+        )
+    if 1 - found.worst > found.cap:
+        said.append(
+            f"one subject exceeds the bound in {100 * (1 - found.worst):.0f} % of its pixels: subjects differ more "
+            "than the promise covers; calibrate for one kind of data at a time"
+        )
+    if overshoot(found.subjects, found.level, found.cap) > OVERSHOOT:
+        said.append(
+            f"the correction for {found.subjects} subjects widens the bound: they are covered to "
+            f"{100 * found.coverage:.1f} % on average"
+        )
+    if found.slices is not None:
+        said.append("only middle slices were calibrated: the promise is for such slices")
+    return said
+
+
+def _seen_before(model: "Model", names: list[str]) -> list[str]:
+    """Files called as one that the model was trained on."""
+    data = model.card.get("data") or {}
+    trained = set((data.get("train") or {}).get("sources", ()))
+    same = [name for name in names if name in trained]
+    if not same:
+        return []
+    shown = ", ".join(same[:3]) + (", …" if len(same) > 3 else "")
+    return [f"{shown}: the model was trained on files of this name; if they are the same, nothing is promised"]
+
+
+def _target(path: Path, out: Path | None) -> Path:
+    """Where the model goes; never into the installed package, nor into a training run."""
+    if out is None:
+        if path.parent.resolve() == SHIPPED.resolve() or path.with_suffix(".state.safetensors").exists():
+            raise ConfigError(f"{path.stem} is not to be written to: give -o MODEL.json, a copy with the bound is made")
+        out = path
+    if out.suffix != ".json":
+        raise ConfigError(f"output {out.name}: want a name that ends in .json, with the weights beside it")
+    if out.parent.resolve() == SHIPPED.resolve():
+        raise OutputError(f"cannot write {out.name} into the installed package: give a folder of your own")
+    for file in (out, out.with_suffix(".safetensors")):
+        check_target(file)
+    if out.exists() and out.resolve() != path.resolve() and out.with_suffix(".state.safetensors").exists():
+        raise ModelError(f"{out.name} is a checkpoint of a training run: give another name")
+    return out

@@ -47,6 +47,15 @@ def save_scans(folder: Path) -> Path:
     return folder
 
 
+def save_heads(folder: Path, subjects: int, *, shape: tuple[int, int] = (24, 40)) -> Path:
+    """head0.h5, head1.h5, …: one slice of a subject each, and the last subject twice."""
+    for seed in range(subjects):
+        simulate_file(PhantomRequest("head", "PD", shape), folder / f"head{seed}.h5", snr_db=30, seed=seed)
+    again = folder / f"head{subjects - 1}again.h5"
+    simulate_file(PhantomRequest("head", "PD", shape), again, snr_db=20, seed=subjects - 1)
+    return folder
+
+
 def request(models: Path, name: str, data: Path, **changes: Any) -> Request:
     return Request(models=(str(models / f"{name}.json"),), data=data, **{"samples": N, "seed": 3, **changes})
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bayesmri.bounds import check_level
 from bayesmri.errors import ConfigError
 from bayesmri.pipeline.files import Progress
 from bayesmri.pipeline.options import check_seed
@@ -25,6 +26,7 @@ class Request:
     models: run folders or models' files. data: a folder or file of fully sampled volumes.
     slices: only so many middle slices of every volume. samples: N of every slice.
     coils, snr_db: simulated for magnitude images. iterations: of a study that searches. errors: show error maps, too.
+    level: of calibrated error bounds.
     """
 
     models: tuple[str, ...]
@@ -40,6 +42,7 @@ class Request:
     seed: int = 0
     iterations: int | None = None
     errors: bool = False
+    level: float | None = None
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
@@ -47,6 +50,8 @@ class Request:
             raise ConfigError(f"{self.slices} slices of every volume: want at least 1, or leave it out for all")
         if self.samples is not None and self.samples < 2:
             raise ConfigError(f"{self.samples} samples: want at least 2, such as {SAMPLES}; fewer do not spread")
+        if self.level is not None:
+            check_level(self.level)
         if self.iterations is not None and self.iterations < 1:
             raise ConfigError(f"{self.iterations} iterations: want at least 1, or leave it out")
 
@@ -75,6 +80,7 @@ class Kind:
     accelerations: its own choice of R. several_accelerations, several_models: whether more than one makes sense to it.
     one_slice: it shows the middle slice of one volume, of a folder the first that can be read.
     draws: it makes samples. iterations: its own choice, of a study that searches. errors: it can show error maps.
+    bounds: it has error bounds, which have a level.
     shipped_models: without models it takes those that came with the package.
     """
 
@@ -89,6 +95,7 @@ class Kind:
     iterations: int | None = None
     errors: bool = False
     shipped_models: bool = False
+    bounds: bool = False
 
 
 def settled(name: str, kind: Kind, request: Request) -> Request:
@@ -128,6 +135,8 @@ def _check_extras(name: str, kind: Kind, request: Request) -> None:
         raise ConfigError(f"--samples {request.samples} came to the study {name}, which draws none: leave it out")
     if request.iterations is not None and kind.iterations is None:
         raise ConfigError(f"--iterations {request.iterations} came to the study {name}, which has none: leave it out")
+    if request.level is not None and not kind.bounds:
+        raise ConfigError(f"--level {request.level:g} came to the study {name}, which has no bounds: leave it out")
     if request.errors and not kind.errors:
         raise ConfigError(f"--errors came to the study {name}, which shows no error maps: leave it out")
 

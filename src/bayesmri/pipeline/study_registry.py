@@ -86,6 +86,7 @@ STUDIES: dict[str, Kind] = {
     "calibration": Kind(
         "does the standard deviation tell where the error is, and its size?",
         _calibration,
+        bounds=True,
     ),
     "hallucination": Kind(
         "structures planted and erased: is the standard deviation large where they come out wrong?",

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from bayesmri.report.study_bounds import bound_panel, bound_sentences
 from bayesmri.report.study_style import BLUE, GREEN, GREY, ORANGE, aligned, caption, count, figure, finish, write
 
 Numbers = Mapping[str, Any]
@@ -17,13 +18,16 @@ SHOWN = 0.001  # of all pixels: emptier bins of the reliability diagram are nois
 
 
 def calibration_figure(path: Path, *, numbers: Numbers) -> None:
-    """Reliability | sparsification | rank correlation of every slice."""
+    """Reliability | sparsification; rank correlation of every slice | held-out coverage of every subject."""
     regions = {name: found for name, found in reversed(numbers["all"].items()) if found["slices"]}
-    made = figure(13.5, 4.3)
-    left, middle, right = made.subplots(1, 3)
-    _reliability(left, regions)
-    _sparsification(middle, regions)
-    _correlations(right, regions)
+    bound = numbers.get("bound")  # studies from before there were bounds have none
+    made = figure(13.5, 4.3) if bound is None else figure(10.5, 8.4)
+    panels = made.subplots(1, 3).tolist() if bound is None else made.subplots(2, 2).ravel().tolist()
+    _reliability(panels[0], regions)
+    _sparsification(panels[1], regions)
+    _correlations(panels[2], regions)
+    if bound is not None:
+        bound_panel(panels[3], bound)
     made_of = f"{count(numbers['samples'], 'sample')}, {count(len(numbers['rows']), 'volume')}"
     caption(made, f"{numbers['model']}, R = {numbers['acceleration']:g}, {made_of}")
     write(made, path)
@@ -91,7 +95,7 @@ def calibration_text(numbers: Numbers) -> str:
     total = sum(row["slices"] for row in numbers["rows"])
     mean = float(np.mean([row["psnr"] for row in numbers["rows"]]))
     lines.append(["all", str(total), f"{mean:.2f}", *_cells(numbers["all"], numbers)])
-    return "\n".join([aligned([heads, *lines]), *_sentences(numbers)])
+    return "\n".join([aligned([heads, *lines]), *_sentences(numbers), *bound_sentences(numbers.get("bound"))])
 
 
 def _cells(found: Numbers, numbers: Numbers) -> list[str]:

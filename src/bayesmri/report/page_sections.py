@@ -107,7 +107,11 @@ def bounds_section(result: Result, compared: Compared) -> str:
         held = f"{_share(compared.covered)} of the pixels{where}"
         text += paragraph(f"In this volume the bound holds for {held}; the table above has every slice.")
         if compared.covered < result.level - SHORTFALL:
-            text += paragraph("That is less than the level: this volume is unlike those of the calibration.", "notice")
+            text += paragraph(
+                "That is less than the level, which holds on average over subjects: this one may be unlike those of the "
+                "calibration.",
+                "notice",
+            )
     rows = [(name, value) for name, value in result.promise.items() if name != "guarantee"]
     return text + (words_table(rows, "The calibration, as recorded in the file") if rows else "")
 

@@ -108,8 +108,8 @@ def bounds_section(result: Result, compared: Compared) -> str:
         text += paragraph(f"In this volume the bound holds for {held}; the table above has every slice.")
         if compared.covered < result.level - SHORTFALL:
             text += paragraph(
-                "That is less than the level, which holds on average over subjects: this one may be unlike those of the "
-                "calibration.",
+                "That is less than the level, which holds on average over subjects: this one may be unlike those of "
+                "the calibration.",
                 "notice",
             )
     rows = [(name, value) for name, value in result.promise.items() if name != "guarantee"]

@@ -86,8 +86,8 @@ def compare_text(numbers: Numbers) -> str:
     return "\n".join(
         [
             aligned([heads, *rows]),
-            f"Equal compute: a method that draws samples has as many passes as cost what {first['passes']} of "
-            f"{first['method']} do, counted in convolutions on a slice of 256 x 256; the others have the passes they have.",
+            f"Equal compute: a method that draws has as many passes as cost what {first['passes']} of {first['method']} "
+            "do, counted in convolutions on a slice of 256 x 256; the others have the passes they have.",
         ]
     )
 

@@ -50,14 +50,17 @@ class Place:
     std: Image = field(repr=False)
 
 
-def hallucination_figure(path: Path, *, numbers: Numbers, places: Sequence[Place]) -> None:
-    """The largest error of each kind by the first method; ROC by structure and by pixel, alarms, what is shown."""
+def hallucination_figure(path: Path, *, numbers: Numbers, places: Sequence[Place] = ()) -> None:
+    """The largest error of each kind by the first method; ROC by structure and by pixel, alarms, what is shown.
+
+    Without places the charts alone.
+    """
     methods = numbers["methods"]
-    made = figure(16.5, 8.2)
-    halves = made.add_gridspec(1, 2, width_ratios=[1.0, 1.05])
-    left, right = made.add_subfigure(halves[0]), made.add_subfigure(halves[1])
-    _gallery(left, places, label(methods[0]))
-    charts = right.subplots(2, 2)
+    made = figure(16.5 if places else 9.5, 8.2)
+    halves = made.add_gridspec(1, 2, width_ratios=[1.0, 1.05] if places else [0.001, 1])
+    if places:
+        _gallery(made.add_subfigure(halves[0]), places, label(methods[0]))
+    charts = made.add_subfigure(halves[1]).subplots(2, 2)
     roc_axes(charts[0, 0], methods, "structures", "ROC of σ̂ by structure")
     roc_axes(charts[0, 1], methods, "pixels", "ROC of σ̂ by pixel")
     _alarms(charts[1, 0], methods)

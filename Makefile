@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types unit oracles results wheel-test clean help
+.PHONY: demo test lint types unit oracles results docs wheel-test clean help
 
 help:
 	@echo "make demo   install into .venv, reconstruct a real head slice, write out/demo/"
 	@echo "make test   install the dev extra into .venv; lint, types and all tests"
 	@echo "make results  evaluate every method and shipped model on DATA, write docs/results.md (hours)"
+	@echo "make docs   draw every study of the shipped models for docs/studies.md, from DATA (minutes)"
 	@echo "make wheel-test  build the wheel, install it alone, list its models and reconstruct with them"
 	@echo "make oracles  install BART, the ISMRMRD tools and Chromium (Debian, needs root) for more tests"
 
@@ -36,6 +37,10 @@ results: $(VENV)/.core
 	$(BIN)/bayesmri evaluate --data $(DATA) --methods all --track single multi --acceleration 4 8 \
 	  --samples $(SAMPLES) -o out/results.json
 	cp out/results.md docs/results.md
+
+# figures, numbers and tables of docs/studies.md; STUDIES names a few of them instead of all
+docs: $(VENV)/.core
+	$(BIN)/python scripts/docs.py --data $(DATA) $(STUDIES)
 
 wheel-test: $(VENV)/.dev
 	$(BIN)/pytest -q --run-slow tests/test_wheel.py

@@ -10,7 +10,9 @@ from cyclopts import Parameter
 from bayesmri.cli.options import Out, Whole
 from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
+from bayesmri.errors import ConfigError
 from bayesmri.pipeline.study import Request
+from bayesmri.pipeline.study_redraw import redraw_study
 from bayesmri.pipeline.study_registry import STUDIES, run_study
 
 
@@ -35,6 +37,8 @@ def study(
     seed: Whole = 0,
     iterations: Whole | None = None,
     errors: Annotated[bool, Parameter(negative=())] = False,
+    level: float | None = None,
+    numbers: Path | None = None,
     json: bool = False,
 ) -> None:
     """Make one of the studies: numbers in DIR/NAME.json, with their origin, and a figure in DIR/NAME.png.
@@ -73,9 +77,17 @@ def study(
         Of the search for eigenfunctions; 300 unless given.
     errors
         Show error maps in the overview, too.
+    level
+        Of the error bounds in the study of calibration; 0.9 unless given.
+    numbers
+        The .json file of a study made before: draw its figure again, of the numbers alone. Studies whose figures show
+        images have to be made again instead.
     json
         Print the numbers as JSON instead of text.
     """
+    if numbers is not None:
+        _redraw(name, numbers, output, given=bool(model) or data is not None, as_json=json)
+        return
     request = Request(
         models=model,
         data=data,
@@ -90,6 +102,7 @@ def study(
         seed=seed,
         iterations=iterations,
         errors=errors,
+        level=level,
     )
     searches = name in STUDIES and STUDIES[name].iterations is not None
     shown = partial(progress, title=name, unit="iterations" if searches else "reconstructions")
@@ -101,6 +114,16 @@ def study(
     for line in record.get("skipped", []):
         print(f"skipped {line}", file=sys.stderr)
     print(f"wrote {output / name}.json, {output / name}.png")
+
+
+def _redraw(name: str, numbers: Path, output: Path, *, given: bool, as_json: bool) -> None:
+    if given:
+        raise ConfigError("--numbers came with models or data: the figure is of the numbers alone; leave them out")
+    record, text = redraw_study(name, numbers, output)
+    if as_json:
+        print_json(record)
+    else:
+        print(f"{text}\nwrote {output / name}.png")
 
 
 def listed() -> str:

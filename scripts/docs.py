@@ -1,0 +1,171 @@
+"""Draws every study for the docs: python scripts/docs.py [--data DIR] [NAME …].
+
+Of each study it leaves docs/figures/NAME.png and docs/data/NAME.json, and in docs/studies.md what stands between
+<!-- NAME --> and <!-- /NAME -->. A study that fails keeps its old files, the others are drawn, and the exit is 1.
+
+Pictures show a phantom and the head slice of the demo; validation data is only counted. Studies of models that are not
+shipped are drawn again from the numbers in docs/data.
+"""
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from PIL import Image
+
+from bayesmri.pipeline.demo import head_slice
+from bayesmri.pipeline.files import PhantomRequest, simulate_file, simulate_images
+from bayesmri.pipeline.study import Request
+from bayesmri.pipeline.study_redraw import redraw_study
+from bayesmri.pipeline.study_registry import STUDIES, run_study
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+VALIDATION = ROOT.parent / "shared" / "data" / "val"
+WIDTH = 1600  # pixels of a figure
+MODEL = "tdv-single-r4"
+
+HEAD = "a head slice of matplotlib's sample data, eight simulated coils, SNR 30 dB"
+KNEE = "a procedural phantom of a knee, one coil, SNR 30 dB"
+MEASURED = (
+    "measured k-space of eight volumes: 0.055 T heads (bispmri/Ultra-low-field-MRI-Scanner, CC0), a sagittal head and "
+    "an array of seven coils (MIT)"
+)
+EVERYTHING = (
+    f"{MEASURED}; and magnitude images of a head (TCIA VS-SEG, CC BY 4.0), a knee (NVIDIA/DALI_extra, Apache-2.0), "
+    "hearts (Sunnybrook Cardiac Data, CC0) and chests (yangyan92/Deep-ADMM-Net, MIT), with simulated phase and noise"
+)
+
+Source = Literal["head", "knee", "measured", "everything", "model", "numbers"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a study is drawn for the docs.
+
+    source: what it is made of; "model" alone, or "numbers" that were made before. options: of its request.
+    about: what the numbers were made of.
+    """
+
+    source: Source
+    options: Mapping[str, Any] = field(default_factory=dict)
+    models: tuple[str, ...] = (MODEL,)
+    about: str = ""
+
+    @property
+    def words(self) -> str:
+        known = {"head": HEAD, "knee": KNEE, "measured": MEASURED, "everything": EVERYTHING}
+        return known.get(self.source, self.about)
+
+
+PLANS: dict[str, Plan] = {
+    "overview": Plan("head", {"samples": 16, "errors": True}, models=()),
+    "calibration": Plan("everything", {"samples": 16, "slices": 1}),
+    "hallucination": Plan("measured", {"samples": 16, "slices": 1}),
+    "compare": Plan("numbers", about=f"{MEASURED}, by networks of which only {MODEL} is shipped"),
+    "entropy": Plan("numbers", about=f"{MEASURED}, by models trained with four values of β, which are not shipped"),
+    "acceleration": Plan("measured", {"samples": 8, "slices": 1}),
+    "kspace": Plan("head", {"samples": 16}),
+    "samples": Plan("head", {"samples": 16}),
+    "covariance": Plan("model"),
+    "eigenfunctions": Plan("knee", {"iterations": 300}),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Draw the studies for the docs.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these; all unless given")
+    parser.add_argument("--data", type=Path, default=VALIDATION, help="validation data, with the folder raw in it")
+    asked = parser.parse_args()
+    unplanned = sorted((set(STUDIES) ^ set(PLANS)) | (set(asked.names) - set(PLANS)))
+    if unplanned:
+        print(f"no study, or no plan for the docs: {', '.join(unplanned)}", file=sys.stderr)
+        return 2
+    failed = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in asked.names or PLANS:
+            began = time.perf_counter()
+            try:
+                draw(name, PLANS[name], data=asked.data, scratch=Path(scratch), docs=DOCS)
+            except Exception:  # whatever it is, the others are still drawn and this one is told
+                traceback.print_exc()
+                failed.append(name)
+            print(f"{name}: {time.perf_counter() - began:.0f} s{', FAILED' if name in failed else ''}", flush=True)
+    if failed:
+        print(f"failed: {', '.join(failed)}; their files are the old ones", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def draw(name: str, plan: Plan, *, data: Path, scratch: Path, docs: Path) -> None:
+    """One study's figure, numbers and block."""
+    made = scratch / "made"
+    if plan.source == "numbers":
+        record, text = redraw_study(name, docs / "data" / f"{name}.json", made)
+    else:
+        request = Request(plan.models, _input(plan.source, data, scratch), **plan.options)
+        record, outcome = run_study(name, request, made)
+        text = outcome.text
+    page = docs / "studies.md"
+    told = replaced(page.read_text(encoding="utf-8"), name, block(name, plan, record, text))
+    for folder in ("figures", "data"):
+        (docs / folder).mkdir(exist_ok=True)
+    shrink(made / f"{name}.png", docs / "figures" / f"{name}.png")
+    record["provenance"].pop("processor", None)  # of no use to a reader of the docs
+    (docs / "data" / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    page.write_text(told, encoding="utf-8")
+
+
+def block(name: str, plan: Plan, record: Mapping[str, Any], text: str) -> str:
+    """The figure, what it is made of, and the study's own table."""
+    command = f"`make docs`, numbers in [{name}.json](data/{name}.json)"
+    made_of = f"Made of {plan.words}; {command}." if plan.words else f"Drawn by {command}."
+    left_out = "".join(f"Left out: {line}.\n" for line in record.get("left_out", []))
+    return f"![{name}](figures/{name}.png)\n\n{made_of}\n{left_out}\n```\n{text}\n```"
+
+
+def replaced(page: str, name: str, new: str) -> str:
+    """The page with the block of that name renewed; a page without one is an error."""
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", flags=re.DOTALL)
+    changed, n = pattern.subn(lambda found: f"{found[1]}{new}\n{found[2]}", page)
+    if n != 1:
+        raise ValueError(f"the page has {n} blocks <!-- {name} --> … <!-- /{name} -->: want 1")
+    return changed
+
+
+def shrink(source: Path, target: Path) -> None:
+    """At most WIDTH pixels wide and 256 colours, dithered: a third of the bytes, and hardly a visible difference."""
+    with Image.open(source) as opened:
+        image = opened.convert("RGB")
+    if image.width > WIDTH:
+        image = image.resize((WIDTH, round(image.height * WIDTH / image.width)), Image.Resampling.LANCZOS)
+    image.quantize(256, dither=Image.Dither.FLOYDSTEINBERG).save(target, format="PNG", optimize=True)
+
+
+def _input(source: Source, data: Path, scratch: Path) -> Path | None:
+    if source == "model":
+        return None
+    if source in ("measured", "everything"):
+        return data / "raw" if source == "measured" else data
+    path = scratch / f"{source}.h5"
+    if path.exists():
+        return path
+    if source == "knee":
+        simulate_file(PhantomRequest("knee", "PD", (160, 160)), path, coils=1, snr_db=30, seed=0)
+        return path
+    head = head_slice()
+    if head is None:
+        raise FileNotFoundError("matplotlib was installed without its sample data, where the head slice is")
+    simulate_images(head, path, coils=8, snr_db=30, seed=0, config={"source": head.header.source})
+    return path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

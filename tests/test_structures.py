@@ -127,7 +127,7 @@ def test_structures_lie_apart_inside_the_body() -> None:
         assert one.of(Y).shape == one.change.shape
     assert taken.max() == 1
     assert {one.kind for one in found} == set(KINDS)
-    total = change_of(found, Y.shape)  # type: ignore[arg-type]
+    total = change_of(found, Y.shape)
     assert (Y + total).min() > 0
     for one in found:
         np.testing.assert_array_equal(one.of(total), one.change if one.planted else 0 * one.change)
@@ -148,7 +148,7 @@ def test_an_erased_patch_is_smooth() -> None:
     for one in erased:
         r, c = round(one.row), round(one.column)
         core = np.s_[r - 1 : r + 2, c - 1 : c + 2]
-        changed = Y + change_of([one], Y.shape)  # type: ignore[arg-type]
+        changed = Y + change_of([one], Y.shape)
         assert changed[core].std() < 0.5 * Y[core].std()
 
 
@@ -177,7 +177,7 @@ def judged(one: Structure, error: NDArray[np.float64], **changes: float) -> Verd
 def test_what_is_shown_of_a_structure() -> None:
     """All of it without error, nothing where X̄ = Y − a, and brightness does not matter."""
     Y, one = a_lesion()
-    a = change_of([one], Y.shape)  # type: ignore[arg-type]
+    a = change_of([one], Y.shape)
     assert judged(one, 0 * a).shown == pytest.approx(1)
     assert judged(one, -a).shown == pytest.approx(0, abs=1e-12)
     assert judged(one, 0 * a + 0.7).shown == pytest.approx(1)
@@ -187,14 +187,15 @@ def test_what_is_shown_of_a_structure() -> None:
     assert judged(nothing, 0 * a).shown == pytest.approx(0)
     assert [judged(nothing, share * a).wrong for share in (0.49, 0.51, -0.51)] == [False, True, True]
     found = judged(one, -a, std=0.2, bound=0.5)
-    assert (found.std, found.bound) == (pytest.approx(0.1), pytest.approx(0.25))
+    assert found.std == pytest.approx(0.1)
+    assert found.bound == pytest.approx(0.25)
     assert found.error == pytest.approx((one.change**2).sum() / np.abs(one.change).sum() / 2)
 
 
 def test_the_numbers_of_all_structures_by_hand() -> None:
     """Four places: two missing, two right; σ̂ is larger at one of the missing ones alone."""
     Y, one = a_lesion()
-    a = change_of([one], Y.shape)  # type: ignore[arg-type]
+    a = change_of([one], Y.shape)
     b = float(np.abs(one.change).max())
     cases = [(-a, 0.9, 3 * b), (-a, 0.1, 0.01 * b), (0 * a, 0.5, 3 * b), (0 * a, 0.2, 0.01 * b)]
     verdicts = [judged(one, e, std=std, bound=bound, typical=b / 30) for e, std, bound in cases]

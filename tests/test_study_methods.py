@@ -1,6 +1,7 @@
 """Methods with a standard deviation behind one door, and the studies `hallucination` and `compare` of them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ from bayesmri.data.formats import read_kspace
 from bayesmri.data.kspace import KSpace
 from bayesmri.errors import BayesMRIError, ConfigError, ModelError
 from bayesmri.model import Model, build
-from bayesmri.pipeline.evaluate import sampling_of
+from bayesmri.pipeline.evaluate import middle_slices, sampling_of
 from bayesmri.pipeline.plant import plant_volume
 from bayesmri.pipeline.reconstruct import Reconstruction
 from bayesmri.pipeline.sampling import undersample
 from bayesmri.pipeline.study import Request, members_of
 from bayesmri.pipeline.study_registry import run_study
-from bayesmri.pipeline.study_volumes import middle_slices, rules
+from bayesmri.pipeline.study_volumes import rules
 from bayesmri.pipeline.uncertain import Spread, equal_samples, same_coils, spread
 from bayesmri.sampler import slice_digest
 from study_runs import N, written
@@ -30,8 +31,9 @@ from study_runs import N, written
 @pytest.fixture(scope="module")
 def rivals(models: Path) -> Path:
     """dropping, doubting: small U-Nets beside the other models."""
-    for name, settings in (("dropping", {"dropout": 0.2}), ("doubting", {"variance": True})):
-        network = build(UNetConfig(features=4, pools=2, **settings), torch.Generator().manual_seed(1))  # type: ignore[arg-type]
+    plain = UNetConfig(features=4, pools=2)
+    for name, config in (("dropping", replace(plain, dropout=0.2)), ("doubting", replace(plain, variance=True))):
+        network = build(config, torch.Generator().manual_seed(1))
         save_model(models / f"{name}.json", Model(network, T=0.0, S=1))
     return models
 
@@ -80,7 +82,9 @@ def test_members_that_predict_a_variance_are_a_mixture(rivals: Path, scans: Path
     """σ² of one member twice is its own: nothing is added by the agreement of the two."""
     kspace = measured(scans)
     once, twice = (run(spread(named(rivals, *names)), kspace) for names in (("doubting",), ("doubting", "doubting")))
-    np.testing.assert_allclose(twice.std, once.std, rtol=1e-6)  # type: ignore[arg-type]
+    assert twice.std is not None
+    assert once.std is not None
+    np.testing.assert_allclose(twice.std, once.std, rtol=1e-6)
 
 
 def test_what_is_no_method_is_refused(rivals: Path) -> None:

@@ -12,6 +12,7 @@ import json
 import re
 import sys
 import tempfile
+import textwrap
 import time
 import traceback
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ from bayesmri.pipeline.study_registry import STUDIES, run_study
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 VALIDATION = ROOT.parent / "shared" / "data" / "val"
-WIDTH = 1600  # pixels of a figure
+WIDTH, BYTES = 1600, 500_000  # of a figure
 MODEL = "tdv-single-r4"
 
 HEAD = "a head slice of matplotlib's sample data, eight simulated coils, SNR 30 dB"
@@ -52,13 +53,14 @@ class Plan:
     """How a study is drawn for the docs.
 
     source: what it is made of; "model" alone, or "numbers" that were made before. options: of its request.
-    about: what the numbers were made of.
+    about: what the numbers were made of. charts: without the pictures, which would be of validation data.
     """
 
     source: Source
     options: Mapping[str, Any] = field(default_factory=dict)
     models: tuple[str, ...] = (MODEL,)
     about: str = ""
+    charts: bool = False
 
     @property
     def words(self) -> str:
@@ -69,7 +71,7 @@ class Plan:
 PLANS: dict[str, Plan] = {
     "overview": Plan("head", {"samples": 16, "errors": True}, models=()),
     "calibration": Plan("everything", {"samples": 16, "slices": 1}),
-    "hallucination": Plan("measured", {"samples": 16, "slices": 1}),
+    "hallucination": Plan("measured", {"samples": 16, "slices": 1}, charts=True),
     "compare": Plan("numbers", about=f"{MEASURED}, by networks of which only {MODEL} is shipped"),
     "entropy": Plan("numbers", about=f"{MEASURED}, by models trained with four values of β, which are not shipped"),
     "acceleration": Plan("measured", {"samples": 8, "slices": 1}),
@@ -113,6 +115,8 @@ def draw(name: str, plan: Plan, *, data: Path, scratch: Path, docs: Path) -> Non
         request = Request(plan.models, _input(plan.source, data, scratch), **plan.options)
         record, outcome = run_study(name, request, made)
         text = outcome.text
+        if plan.charts:
+            redraw_study(name, made / f"{name}.json", made)
     page = docs / "studies.md"
     told = replaced(page.read_text(encoding="utf-8"), name, block(name, plan, record, text))
     for folder in ("figures", "data"):
@@ -125,10 +129,11 @@ def draw(name: str, plan: Plan, *, data: Path, scratch: Path, docs: Path) -> Non
 
 def block(name: str, plan: Plan, record: Mapping[str, Any], text: str) -> str:
     """The figure, what it is made of, and the study's own table."""
-    command = f"`make docs`, numbers in [{name}.json](data/{name}.json)"
-    made_of = f"Made of {plan.words}; {command}." if plan.words else f"Drawn by {command}."
-    left_out = "".join(f"Left out: {line}.\n" for line in record.get("left_out", []))
-    return f"![{name}](figures/{name}.png)\n\n{made_of}\n{left_out}\n```\n{text}\n```"
+    parts = [f"Model: {record['model']}." if "model" in record else "", f"Data: {plan.words}." if plan.words else ""]
+    parts += [f"Left out: {line}." for line in record.get("left_out", [])]
+    parts.append(f"Numbers: [{name}.json](data/{name}.json).")
+    about = textwrap.fill(" ".join(filter(None, parts)), 125, break_long_words=False, break_on_hyphens=False)
+    return f"![{name}](figures/{name}.png)\n\n{about}\n\n```\n{text}\n```"
 
 
 def replaced(page: str, name: str, new: str) -> str:
@@ -141,12 +146,14 @@ def replaced(page: str, name: str, new: str) -> str:
 
 
 def shrink(source: Path, target: Path) -> None:
-    """At most WIDTH pixels wide and 256 colours, dithered: a third of the bytes, and hardly a visible difference."""
+    """At most WIDTH pixels wide; what is still too large gets 256 colours, dithered: a third of the bytes."""
     with Image.open(source) as opened:
         image = opened.convert("RGB")
     if image.width > WIDTH:
         image = image.resize((WIDTH, round(image.height * WIDTH / image.width)), Image.Resampling.LANCZOS)
-    image.quantize(256, dither=Image.Dither.FLOYDSTEINBERG).save(target, format="PNG", optimize=True)
+    image.save(target, format="PNG", optimize=True)
+    if target.stat().st_size > BYTES:
+        image.quantize(256, dither=Image.Dither.FLOYDSTEINBERG).save(target, format="PNG", optimize=True)
 
 
 def _input(source: Source, data: Path, scratch: Path) -> Path | None:

@@ -23,6 +23,7 @@ from bayesmri.pipeline.sampling import draw_mask
 from bayesmri.pipeline.study import Request
 from bayesmri.pipeline.study_registry import run_study
 from bayesmri.pipeline.study_volumes import load, rules, sample_volume
+from bayesmri.regularizers.base import Regularizer
 from study_runs import N, request, tiny, written
 
 
@@ -49,6 +50,7 @@ def test_eigenfunctions_start_at_reconstruction_and_truth(models: Path, scans: P
     mask = torch.from_numpy(draw_mask(u.shape[-1], sampling_of(path, 4.0, rules(asked))))
     # Λ is not homogeneous: it tells whether the start came in the scale that the model takes
     v = ifft2c(model.coils.prepare(u))[0] / model.scaling.factor(model.coils.prepare(u * mask))
+    assert isinstance(model.regularizer, Regularizer)
     expected = state_at(model.regularizer, v)
     assert record["rows"][3]["eigenvalue_start"] == pytest.approx(expected.eigenvalue, rel=1e-4)
     x = model.reconstruct(u * mask, mask)[0] / model.scaling.factor(model.coils.prepare(u * mask))

@@ -119,7 +119,8 @@ def _tiles(result: Reconstruction) -> OverviewTiles:
 
     def shown(X: NDArray[np.float32]) -> NDArray[np.float64]:
         assert result.truth is not None
-        return common_crop(X, result.truth)[0][0].astype(np.float64) / peak
+        cut: NDArray[np.float64] = common_crop(X, result.truth)[0][0].astype(np.float64)
+        return cut / peak
 
     drawn = result.std is not None
     at_mean = result.image if result.deterministic is None else result.deterministic

@@ -1,4 +1,7 @@
-"""The figure of a study drawn again from the numbers it left, for the studies whose figures show numbers alone."""
+"""The figure of a study drawn again from the numbers it left, for the studies whose figures show numbers alone.
+
+Of `hallucination`, which shows pictures beside its charts, the charts are drawn.
+"""
 
 import json
 from collections.abc import Callable
@@ -10,7 +13,7 @@ from bayesmri.errors import ConfigError, DataError
 
 Figure = Callable[..., None]
 Text = Callable[[Any], str]
-REDRAWN = ("calibration", "compare", "entropy", "acceleration", "covariance")
+REDRAWN = ("calibration", "hallucination", "compare", "entropy", "acceleration", "covariance")
 
 
 def redraw_study(name: str, source: Path, folder: Path) -> tuple[dict[str, Any], str]:
@@ -61,6 +64,10 @@ def _drawing(name: str) -> tuple[Figure, Text]:
         from bayesmri.report.study_calibration import calibration_figure, calibration_text
 
         return calibration_figure, calibration_text
+    if name == "hallucination":
+        from bayesmri.report.study_hallucination import hallucination_figure, hallucination_text
+
+        return hallucination_figure, hallucination_text
     if name == "compare":
         from bayesmri.report.study_compare import compare_figure, compare_text
 

@@ -48,7 +48,8 @@ def study(
     name
         Which study; they are listed below.
     model
-        Trained model, or several for a study that compares them: run folders, models' .json files or shipped names.
+        Trained model, or several for a study that compares them: run folders, models' .json files or shipped names;
+        a+b+c is an ensemble.
         The overview takes the shipped ones unless told.
     output
         Folder to write to.

@@ -56,7 +56,10 @@ def test_a_curve_by_hand() -> None:
     assert curve is not None
     np.testing.assert_allclose(curve.hits, [0, 0.5, 0.5, 1, 1])
     np.testing.assert_allclose(curve.false_alarms, [0, 0, 0.5, 0.5, 1])
-    np.testing.assert_allclose(curve.at([0, 0.25, 0.5, 1]), [0.5, 0.75, 1, 1])
+    np.testing.assert_allclose(curve.at([0, 0.25, 0.5, 1]), [0.5, 0.5, 1, 1])
+    tied = roc([2, 1, 1], [True, True, False])
+    assert tied is not None
+    np.testing.assert_allclose(tied.at([0, 0.5, 1]), [0.5, 0.75, 1])
     assert area([4, 3, 2, 1], [True, False, True, False]) == 0.75
     assert area(np.ones(4), [True, False, True, False]) == 0.5
 

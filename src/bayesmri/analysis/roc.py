@@ -25,9 +25,11 @@ class Roc:
 
     def at(self, false_alarms: ArrayLike) -> Floats:
         """Hits at these shares of false alarms, straight between thresholds; the most where the curve rises upright."""
-        f, h = self.false_alarms, self.hits
-        last = np.append(np.diff(f) > 0, True)  # of each run of equal false alarms: its highest hits
-        return np.asarray(np.interp(np.asarray(false_alarms, dtype=np.float64), f[last], h[last]))
+        x, f, h = np.asarray(false_alarms, dtype=np.float64), self.false_alarms, self.hits
+        i = np.searchsorted(f, x, side="right") - 1  # the last corner at x or before
+        j = np.minimum(i + 1, f.size - 1)
+        width = np.where(j > i, f[j] - f[i], 1.0)
+        return np.asarray(h[i] + (h[j] - h[i]) * (x - f[i]) / width)
 
 
 def roc(score: ArrayLike, wrong: ArrayLike) -> Roc | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator
 
 from bayesmri.report.study_methods import area_text, colour, key_line, label, percent_axes, roc_axes, short_names
 from bayesmri.report.study_style import GREY, aligned, caption, count, figure, finish, write
@@ -56,7 +57,9 @@ def _against_compute(axes: Axes, methods: Sequence[Numbers], value: Value) -> No
         passes = count(method["passes"], "pass") if method["passes"] == 1 else f"{method['passes']} passes"
         axes.plot(x[-1], y[-1], "o", color=colour(i), markersize=8, label=f"{name}, {passes}")
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
+    axes.minorticks_off()
 
 
 def _reliability(axes: Axes, methods: Sequence[Numbers]) -> None:
@@ -86,7 +89,7 @@ def compare_text(numbers: Numbers) -> str:
     return "\n".join(
         [
             aligned([heads, *rows]),
-            f"Equal compute: a method that draws has as many passes as cost what {first['passes']} of {first['method']} "
+            f"Equal compute: what draws has as many passes as cost what {first['passes']} of {first['method']} "
             "do, counted in convolutions on a slice of 256 x 256; the others have the passes they have.",
         ]
     )

@@ -50,7 +50,7 @@ def percent(value: float | None) -> str:
 def percent_axes(axes: Axes, *, x: bool = True, y: bool = True) -> None:
     for wanted, axis in ((x, axes.xaxis), (y, axes.yaxis)):
         if wanted:
-            axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+            axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
 
 
 def roc_axes(axes: Axes, methods: Sequence[Numbers], key: str, title: str) -> None:

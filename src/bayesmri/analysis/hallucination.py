@@ -85,7 +85,10 @@ def judge_structure(
 
 
 def judge_structures(verdicts: Sequence[Verdict], rest: Floats, *, rng: np.random.Generator) -> dict[str, Any]:
-    """JSON values of all structures in the reconstructions of one method. rest: σ̂ of the body outside all places."""
+    """JSON values of all structures in the reconstructions of one method.
+
+    rest: σ̂ of the body outside all places, averaged over as much as a structure is.
+    """
     wrong = np.array([v.wrong for v in verdicts])
     std = np.array([v.std for v in verdicts])
     amplitude = np.array([v.amplitude for v in verdicts])

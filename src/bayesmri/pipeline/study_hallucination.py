@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
 
 from bayesmri.analysis.hallucination import MULTIPLE, SHARE, Verdict, judge_structure, judge_structures
-from bayesmri.analysis.structures import KINDS, Structure, body
+from bayesmri.analysis.structures import BLUR, KINDS, Structure, body
 from bayesmri.data.kspace import KSpace
 from bayesmri.errors import ConfigError, DataError
 from bayesmri.pipeline.evaluate import data_files, sampling_of
@@ -32,7 +33,7 @@ KEPT = 100_000  # of σ̂ outside all places, for a method: enough for its quant
 class Tally:
     """What a method made of all structures so far.
 
-    seconds, slices: of its reconstructions. rest: σ̂ outside all places, over the truth's maximum, by slice.
+    seconds, slices: of its reconstructions. rest: σ̂ outside all places, blurred, over the truth's maximum, by slice.
     """
 
     spread: Spread
@@ -59,7 +60,8 @@ class Tally:
                 judge_structure(one, error=error, std=result.std[s], bound=bound, typical=typical, peak=peak)
                 for one in part
             ]
-            self.rest.append(result.std[s][elsewhere].astype(np.float64) / peak)
+            # averaged over as much as a structure is, so that both can be held against one threshold
+            self.rest.append(gaussian_filter(result.std[s].astype(np.float64), BLUR)[elsewhere] / peak)
         self.verdicts += new
         self.psnr.append(result.metrics().psnr)
         self.levels.add(None if result.calibration is None else result.calibration.level)

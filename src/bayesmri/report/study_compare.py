@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
-from bayesmri.report.study_methods import area_text, colour, key_line, label, percent_axes, roc_axes, short_names
+from bayesmri.report.study_methods import area_text, colours, key_line, label, percent_axes, roc_axes, short_names
 from bayesmri.report.study_style import GREY, aligned, caption, count, figure, finish, write
 
 Numbers = Mapping[str, Any]
@@ -47,15 +47,15 @@ def way(row: Numbers) -> float | None:
 
 def _against_compute(axes: Axes, methods: Sequence[Numbers], value: Value) -> None:
     """A line over the number of samples, its last point strong; a point where there is no such number."""
-    for i, (method, name) in enumerate(zip(methods, short_names(methods), strict=True)):
+    for method, name, colour in zip(methods, short_names(methods), colours(methods), strict=True):
         known = [(row["gflop"], v) for row in method["ladder"] if (v := value(row)) is not None]
         if not known:
             continue
         x, y = zip(*known, strict=True)
-        axes.plot(x, y, "-", color=colour(i), linewidth=1.5, alpha=0.8)
-        axes.plot(x[:-1], y[:-1], "o", color=colour(i), markersize=3)
+        axes.plot(x, y, "-", color=colour, linewidth=1.5, alpha=0.8)
+        axes.plot(x[:-1], y[:-1], "o", color=colour, markersize=3)
         passes = count(method["passes"], "pass") if method["passes"] == 1 else f"{method['passes']} passes"
-        axes.plot(x[-1], y[-1], "o", color=colour(i), markersize=8, label=f"{name}, {passes}")
+        axes.plot(x[-1], y[-1], "o", color=colour, markersize=8, label=f"{name}, {passes}")
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
@@ -64,13 +64,13 @@ def _against_compute(axes: Axes, methods: Sequence[Numbers], value: Value) -> No
 
 def _reliability(axes: Axes, methods: Sequence[Numbers]) -> None:
     seen: list[float] = []
-    for i, (method, name) in enumerate(zip(methods, short_names(methods), strict=True)):
+    for method, name, colour in zip(methods, short_names(methods), colours(methods), strict=True):
         found = method["foreground"]
         rows = [r for r in found["reliability"] if r["pixels"] >= SHOWN * found["pixels"] and r["std"] > 0]
         std, rms = ([100 * r[key] for r in rows] for key in ("std", "rms_error"))
         ratio = found["rms_error_over_rms_std"]
         text = f"{name}: error {'∞' if ratio is None else f'{ratio:.2g}'} σ̂"
-        axes.loglog(std, rms, "o-", color=colour(i), markersize=3, linewidth=1.4, label=text)
+        axes.loglog(std, rms, "o-", color=colour, markersize=3, linewidth=1.4, label=text)
         seen += [v for v in (*std, *rms) if v > 0]
     if seen:
         ends = [min(seen) / 1.3, max(seen) * 1.3]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bayesmri.report.study_methods import (
     area_text,
-    colour,
+    colours,
     key_line,
     label,
     percent,
@@ -106,12 +106,12 @@ def _gallery(part: SubFigure, places: Sequence[Place], name: str) -> None:
 
 def _alarms(axes: Axes, methods: Sequence[Numbers]) -> None:
     """Flagged structures against the flagged share of the rest of the body."""
-    for i, (method, name) in enumerate(zip(methods, short_names(methods), strict=True)):
+    for method, name, colour in zip(methods, short_names(methods), colours(methods), strict=True):
         rest = [row["rest"] for row in method["alarms"]]
         for key, style, text in (("wrong", "o-", name), ("right", "o:", None)):
             values = [row[key] for row in method["alarms"]]
             if values and None not in values:
-                axes.plot(rest, values, style, color=colour(i), linewidth=1.5, markersize=3.5, label=text)
+                axes.plot(rest, values, style, color=colour, linewidth=1.5, markersize=3.5, label=text)
     axes.set_xscale("log")
     axes.set_ylim(0, 1.02)
     axes.set_xticks([0.01, 0.02, 0.05, 0.1, 0.2, 0.5], minor=False)
@@ -124,13 +124,13 @@ def _shown(axes: Axes, methods: Sequence[Numbers]) -> None:
     """The share of the contrast that is shown, by kind: median and quartiles."""
     kinds = list(methods[0]["kinds"])
     seen = [0.0, 1.0]
-    for i, method in enumerate(methods):
+    for i, (method, colour) in enumerate(zip(methods, colours(methods), strict=True)):
         shift = (i - (len(methods) - 1) / 2) * 0.8 / len(methods)
         for k, kind in enumerate(kinds):
             quartiles = method["kinds"][kind]["shown"]
             if quartiles is not None:
-                axes.plot([k + shift] * 2, [quartiles[0], quartiles[2]], color=colour(i), linewidth=3, alpha=0.5)
-                axes.plot(k + shift, quartiles[1], "o", color=colour(i), markersize=4.5)
+                axes.plot([k + shift] * 2, [quartiles[0], quartiles[2]], color=colour, linewidth=3, alpha=0.5)
+                axes.plot(k + shift, quartiles[1], "o", color=colour, markersize=4.5)
                 seen += quartiles
     low, high = min(seen), max(seen)
     axes.set_ylim(low - 0.1, high + 0.35)
@@ -140,7 +140,7 @@ def _shown(axes: Axes, methods: Sequence[Numbers]) -> None:
         found = methods[0]["kinds"][kind]
         axes.text(
             k, high + 0.32, f"{found['wrong']} of {found['n']}\nwrong", ha="center", va="top", fontsize=7.5,
-            color=colour(0),
+            color=colours(methods)[0],
         )  # fmt: skip
     axes.set_xticks(range(len(kinds)), kinds)
     percent_axes(axes, x=False)

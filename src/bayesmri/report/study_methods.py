@@ -11,12 +11,16 @@ from bayesmri.report.study_style import BLUE, GREEN, GREY, ORANGE, finish
 
 Numbers = Mapping[str, Any]
 
-COLOURS = (BLUE, ORANGE, GREEN, "#8a5aa8", "#b0433f", "#5a9aa8")  # in the order of the methods
+COLOURS = {"posterior": BLUE, "dropout": ORANGE, "variance": GREEN, "ensemble": "#8a5aa8"}
+OTHERS = ("#b0433f", "#5a9aa8", "#c9a227", "0.35")  # where a kind comes again
 KIND_NAMES = {"posterior": "Bayesian", "dropout": "MC dropout", "variance": "predicted σ", "ensemble": "ensemble"}
 
 
-def colour(i: int) -> str:
-    return COLOURS[i % len(COLOURS)]
+def colours(methods: Sequence[Numbers]) -> list[str]:
+    """One for each: the same kind has the same in all figures, its second method another."""
+    kinds = [str(method["kind"]) for method in methods]
+    again = [kind in kinds[:i] for i, kind in enumerate(kinds)]
+    return [OTHERS[sum(again[:i]) % len(OTHERS)] if again[i] else COLOURS[kind] for i, kind in enumerate(kinds)]
 
 
 def label(method: Numbers) -> str:
@@ -56,10 +60,10 @@ def percent_axes(axes: Axes, *, x: bool = True, y: bool = True) -> None:
 def roc_axes(axes: Axes, methods: Sequence[Numbers], key: str, title: str) -> None:
     """Hits against false alarms; the area with its interval in the legend."""
     f = np.arange(101) / 100
-    for i, (method, name) in enumerate(zip(methods, short_names(methods), strict=True)):
+    for method, name, colour in zip(methods, short_names(methods), colours(methods), strict=True):
         found = method[key]
         if found["hits"] is not None:
-            axes.plot(f, found["hits"], color=colour(i), linewidth=1.6, label=f"{name}: {area_text(found)}")
+            axes.plot(f, found["hits"], color=colour, linewidth=1.6, label=f"{name}: {area_text(found)}")
     axes.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1, label="chance: 0.50")
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)

@@ -225,7 +225,7 @@ def test_too_few_subjects_are_refused_and_few_are_warned_of(
         (two / name).symlink_to(data / name)
     argv = ["calibrate", plain, "--samples", "2", "-o", str(tmp_path / "out.json")]
     said = refused([*argv, "--data", str(two)], capsys)
-    assert "3 volumes of 2 subjects" in said
+    assert "3 fully sampled volumes of 2 subjects" in said
     assert "--by-file" in said
     assert "want at least 9 subjects" in refused([*argv, "--data", str(data), "--cap", "1"], capsys)
     assert not (tmp_path / "out.json").exists()

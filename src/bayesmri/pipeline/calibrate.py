@@ -1,13 +1,14 @@
 """Scale σ̂ into error bounds with data that the model has not seen, and store them with the model."""
 
 import math
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesmri.atomic import check_target
 from bayesmri.bounds import FLOOR, Calibration, Region, Setting, check_level
-from bayesmri.errors import ConfigError, DataError, ModelError, OutputError
+from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError, OutputError
 from bayesmri.pipeline.files import Progress
 from bayesmri.pipeline.options import FAST_SAMPLES
 from bayesmri.pipeline.study import SAMPLES, Request
@@ -104,6 +105,7 @@ def calibrate(
     from bayesmri.pipeline.subjects import Subjects
     from bayesmri.provenance import provenance
 
+    _count_first(wanted)
     R = wanted.acceleration or loaded.model.acceleration or 4.0
     request = wanted.request(loaded.name, R)
     volumes, subjects, arrays = Volumes(request), Subjects(wanted.floor, wanted.by_file), []
@@ -138,17 +140,11 @@ def calibrate(
 
 def fitted(subjects: "Subjects", wanted: Wanted, setting: Setting) -> tuple[Calibration, list[dict[str, Any]]]:
     """λ̂ of all subjects with pixels in the region, and each one's coverage."""
-    from bayesmri.analysis.conformal import chosen_cap, conformal_factor, least_subjects, leave_one_out, missed
+    from bayesmri.analysis.conformal import conformal_factor, leave_one_out, missed
 
     given, scores = subjects.of(wanted.region), subjects.scores(wanted.region)
     n, level = len(given), wanted.level
-    cap = chosen_cap(max(1, n), level) if wanted.cap is None else wanted.cap
-    need = max(LEAST, least_subjects(level, cap))
-    if n < need:
-        raise DataError(
-            f"{subjects.volumes} volumes of {n} subject{'s' * (n != 1)} came to calibrate at the level {level:g}: want "
-            f"at least {need} subjects, or --by-file where every file is a subject of its own"
-        )
+    cap = _cap(wanted, n, volumes=subjects.volumes)
     factor = conformal_factor(scores, level=level, cap=cap)
     covered = [1 - missed(s, factor) for s in scores]
     body = [1 - missed(s, factor) for s in subjects.scores("foreground")]
@@ -178,6 +174,33 @@ def fitted(subjects: "Subjects", wanted: Wanted, setting: Setting) -> tuple[Cali
         slices=wanted.slices,
     )
     return found, rows
+
+
+def _count_first(wanted: Wanted) -> None:
+    """Too few subjects are refused before anything is reconstructed; files that cannot be read do not count."""
+    from bayesmri.data.catalog import probe
+    from bayesmri.pipeline.evaluate import data_files
+
+    names = []
+    for path in data_files(wanted.data):
+        with suppress(BayesMRIError):
+            found = probe(path)
+            names.append(str(path) if wanted.by_file else found.subject)
+    _cap(wanted, len(set(names)), volumes=len(names))
+
+
+def _cap(wanted: Wanted, n: int, *, volumes: int) -> float:
+    """B for n subjects, if they are enough for a finite factor."""
+    from bayesmri.analysis.conformal import chosen_cap, least_subjects
+
+    cap = chosen_cap(max(1, n), wanted.level) if wanted.cap is None else wanted.cap
+    need = max(LEAST, least_subjects(wanted.level, cap))
+    if n < need:
+        raise DataError(
+            f"{volumes} fully sampled volumes of {n} subject{'s' * (n != 1)} came to calibrate at the level "
+            f"{wanted.level:g}: want at least {need} subjects, or --by-file where every file is a subject of its own"
+        )
+    return cap
 
 
 def _facts(found: Calibration) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from bayesmri.baselines.unet import UNetConfig
+from bayesmri.bounds import Calibration, Setting
 from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
 from bayesmri.data.formats import read_kspace
@@ -25,7 +26,7 @@ from bayesmri.pipeline.study_registry import run_study
 from bayesmri.pipeline.study_volumes import rules
 from bayesmri.pipeline.uncertain import Spread, equal_samples, same_coils, spread
 from bayesmri.sampler import slice_digest
-from study_runs import N, written
+from study_runs import N, tiny, written
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,8 @@ def test_an_ensemble_is_the_mean_of_its_members(rivals: Path, scans: Path) -> No
     same = run(spread(named(rivals, "fixed", "fixed")), kspace)
     alone = run(spread(named(rivals, "fixed", "dropping")), kspace)
     a, b = (run(spread(named(rivals, name, name)), kspace).image for name in ("fixed", "dropping"))
+    assert same.std is not None
+    assert alone.std is not None
     np.testing.assert_array_equal(same.std, 0)
     np.testing.assert_array_equal(same.image, a)
     np.testing.assert_allclose(alone.image, (a + b) / 2, rtol=1e-6)
@@ -157,6 +160,25 @@ def test_hallucination_is_what_the_reconstructions_say(rivals: Path, scans: Path
         wrong = [row["methods"][method["method"]]["wrong"] for row in record["structures"]]
         assert method["structures"]["wrong"] == sum(wrong) == sum(k["wrong"] for k in method["kinds"].values())
         assert method["bound"] is None
+
+
+def test_a_calibrated_bound_speaks_for_its_own_setting_alone(models: Path, scans: Path, tmp_path: Path) -> None:
+    """A bound of infinite reach admits and holds everything, one of none nothing; of other samples there is none."""
+    names = []
+    for name, factor, samples in (("far", 1e6, N), ("near", 0.0, N), ("other", 1.0, N + 1)):
+        setting = Setting(4.0, samples=samples)
+        bound = Calibration(
+            0.9, factor, 1e-3, "everywhere", setting, cap=1.0, subjects=9, volumes=9, coverage=0.9, worst=0.8
+        )
+        save_model(tmp_path / f"{name}.json", replace(tiny(), calibrations=(bound,)))
+        names.append(str(tmp_path / f"{name}.json"))
+    run_study("hallucination", asked(models, scans / "one.h5", *names), tmp_path / "out")
+    far, near, other = (m["bound"] for m in written(tmp_path / "out", "hallucination")["methods"])
+    assert other is None
+    assert (far["level"], far["held"], near["held"]) == (0.9, 1.0, 0.0)
+    assert far["structures"] == {"hits": 1.0, "false_alarms": 1.0}
+    assert near["structures"] == {"hits": 0.0, "false_alarms": 0.0}
+    assert (far["pixels"]["false_alarms"], near["pixels"]["false_alarms"]) == (1.0, 0.0)
 
 
 def test_planted_data_repeats_and_follows_the_seed(scans: Path) -> None:

@@ -16,11 +16,12 @@ from bayesmri.data.formats import read_kspace
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError
 from bayesmri.metrics import volume_metrics
 from bayesmri.pipeline import study_calibration
+from bayesmri.pipeline.evaluate import middle_slices
 from bayesmri.pipeline.files import undersample_file
 from bayesmri.pipeline.sampling import Sampling
 from bayesmri.pipeline.study import Request
 from bayesmri.pipeline.study_registry import run_study
-from bayesmri.pipeline.study_volumes import beta_of, load, middle_slices, sample_volume
+from bayesmri.pipeline.study_volumes import beta_of, load, sample_volume
 from bayesmri.pipeline.uncertainty import column_std
 from bayesmri.provenance import sha256
 from study_runs import PNG, WIDTH, H, N, W, request, tiny, written

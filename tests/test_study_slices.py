@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from bayesmri.data.formats import read_kspace
+from bayesmri.pipeline.evaluate import middle_slices
 from bayesmri.pipeline.study import Request
 from bayesmri.pipeline.study_registry import run_study
-from bayesmri.pipeline.study_volumes import load, middle_slices, sample_volume
+from bayesmri.pipeline.study_volumes import load, sample_volume
 from study_runs import WIDTH, request, written
 
 

@@ -16,11 +16,12 @@ from bayesmri.complexes import rss
 from bayesmri.data.kspace import KSpace
 from bayesmri.errors import ModelError
 from bayesmri.physics.fourier import ifft2c
+from bayesmri.pipeline.evaluate import middle_slices
 from bayesmri.pipeline.methods import Method, learned
 from bayesmri.pipeline.options import FAST_SAMPLES, Trial
 from bayesmri.pipeline.sampling import Sampling, undersample
 from bayesmri.pipeline.study import Request
-from bayesmri.pipeline.study_volumes import Loaded, Volumes, load_stochastic, middle_slices, taken
+from bayesmri.pipeline.study_volumes import Loaded, Volumes, load_stochastic, taken
 from bayesmri.pipeline.uncertainty import predicted
 from bayesmri.sampler import Stream, slice_digest
 from bayesmri.statistics import Moments, summarize

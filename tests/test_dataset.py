@@ -149,6 +149,21 @@ def test_all_slices_of_a_validation_volume_are_seen_by_one_array(tmp_path: Path)
     assert all(v.z.shape == (3, 4, 24, 20) for v in volumes)
 
 
+def test_measured_data_of_one_coil_trains_a_model_of_virtual_coils(tmp_path: Path) -> None:
+    """Seen by a simulated array, Σ_q |s_q|² = 1: all virtual coils carry something, and the magnitude stays."""
+    write_raw(tmp_path / "raw.h5", patient="a", shape=(25, 31))
+    config = DataConfig(sources=(SourceConfig(path=str(tmp_path)),), patch_rows=None, patch_cols=None, val_fraction=0.0)
+    simulation = Simulation(coils=(5, 5))
+    array, single = (
+        Dataset(config, Recipe(Q=Q, virtual=Q > 1, mask=MaskSpec("random", 1.0), simulation=simulation), seed=1)
+        for Q in (4, 1)
+    )
+    many, one = array.element(0, 0), single.element(0, 0)
+    assert many.z.shape == (1, 4, *one.z.shape[-2:])
+    assert (many.z.abs().amax(dim=(-2, -1)) > 0).all()
+    torch.testing.assert_close(many.Y, one.Y)
+
+
 @pytest.mark.parametrize("fraction", [0.0, 0.25, 0.5])
 def test_subjects_are_wholly_on_one_side(folder: Path, fraction: float) -> None:
     catalog = find([SourceConfig(path=str(folder))], val_fraction=fraction, val_subjects=["patient 2"])

@@ -21,6 +21,7 @@ from bayesmri.physics.coils import coil_gram, compress_coils, compression_matrix
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import MaskSpec
 from bayesmri.physics.scaling import Scaling
+from bayesmri.physics.scene import loop_sensitivities
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class Dataset:
     def _slices(self, volume: Volume, numbers: Sequence[int], rng: torch.Generator) -> Sequence[Tensor]:
         """Whole slices of one volume, seen by one scanner."""
         if volume.coils:
-            return [self._reader.coil_images(volume, n) for n in numbers]
+            return list(self._in_array(torch.stack([self._reader.coil_images(volume, n) for n in numbers]), rng))
         X = torch.stack([self._reader.magnitude(volume, n) for n in numbers])
         return list(ifft2c(acquire(X, self._scanner(rng), rng=rng)))
 
@@ -155,10 +156,19 @@ class Dataset:
         """Fully sampled coil images y, complex (Q', H, W): measured, or simulated from magnitude."""
         if volume.coils:
             y = turn_and_flip(self._reader.coil_images(volume, number), augment, rng)
-            return cut(y, -1, *window(y.shape[-1], cols, rng))
+            return self._in_array(cut(y, -1, *window(y.shape[-1], cols, rng)), rng)
         X = vary(turn_and_flip(self._reader.magnitude(volume, number), augment, rng), augment, rng)
         X = cut(X, -1, *window(X.shape[-1], cols, rng))
         return ifft2c(acquire(X[None], self._scanner(rng), rng=rng))[0]
+
+    def _in_array(self, y: Tensor, rng: torch.Generator) -> Tensor:
+        """s_q · y, measured images of one coil as a simulated array would see them, for a model of virtual coils.
+
+        Other images, complex (..., Q', H, W), stay as they are.
+        """
+        if not (self.recipe.virtual and y.shape[-3] == 1):
+            return y
+        return y * loop_sensitivities(_n_coils(self.recipe, rng), (y.shape[-2], y.shape[-1]), rng=rng)
 
     def _scanner(self, rng: torch.Generator) -> Scanner:
         simulation = self.recipe.simulation

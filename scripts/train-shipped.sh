@@ -24,7 +24,7 @@ single)
     --unroll.S_start 8 --unroll.S_every 800 --unroll.S_max 10 --optimizer.lr 2e-3 --optimizer.lr_T 0.1
   run tdv-single-r4 small-single-r4-bayes --train.init_from runs/single-r4 --train.iterations 1700 $bayes \
     --optimizer.lr 1.5e-3 --unroll.keep h --unroll.S_start 15 --unroll.S_max 15
-  run tdv-single-r8 small-single-r4-bayes --train.init_from runs/tdv-single-r4 --train.iterations 1200 $bayes \
+  run tdv-single-r8 small-single-r4-bayes --train.init_from runs/tdv-single-r4 --train.iterations 700 $bayes \
     --optimizer.lr 1e-3 --unroll.S_start 15 --unroll.S_max 15 --mask.acceleration 8
   ;;
 multi)
@@ -33,10 +33,12 @@ multi)
     --optimizer.lr 1.5e-3 --unroll.S_start 6
   run multi-r4 small-multi-r4 --train.init_from runs/multi-more --train.batch 1 --train.iterations 2800 \
     --unroll.S_start 8 --unroll.S_max 8 --optimizer.lr 2e-3 --optimizer.lr_T 0.1
-  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-r4 --train.iterations 1600 $bayes \
+  run multi-first small-multi-r4-bayes --train.init_from runs/multi-r4 --train.iterations 1600 $bayes \
     --optimizer.lr 1.5e-3 --unroll.keep h --unroll.S_start 12 --unroll.S_max 12
-  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 1000 $bayes \
-    --optimizer.lr 1e-3 --unroll.S_start 12 --unroll.S_max 12 --mask.acceleration 8
+  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-first --train.iterations 900 $bayes \
+    --optimizer.lr 1.2e-3 --unroll.keep h --unroll.S_start 14 --unroll.S_max 14
+  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 450 $bayes \
+    --optimizer.lr 1e-3 --unroll.S_start 14 --unroll.S_max 14 --mask.acceleration 8
   ;;
 networks-single | networks-multi)
   for kind in unet varnet irim sigmanet; do

@@ -30,17 +30,18 @@ def bound_panel(axes: Axes, bound: Numbers) -> None:
     order = {tuple(row["files"]): i for i, row in enumerate(bound["everywhere"]["of_subjects"])}
     for region, found in known.items():
         rows = found["of_subjects"]
-        label = f"{region}: mean {100 * found['coverage']:.1f} %, width ±{100 * found['mean_bound']:.1f} %"
+        width = f"±{100 * found['mean_bound']:.1f} % of the maximum"
+        label = f"{region}: mean {100 * found['coverage']:.1f} %, {width}"
         axes.plot(
             _percent(rows, "coverage"), _places(rows, order), "o", color=COLOURS[region], markersize=5, label=label
         )
         axes.axvline(100 * found["coverage"], color=COLOURS[region], linewidth=1.2)
     _own(axes, bound, order)
-    _names(axes, bound["everywhere"]["of_subjects"])
     low = min([level - 5, *(v for found in known.values() for v in _percent(found["of_subjects"], "coverage"))])
     axes.set_xlim(max(0, low - 2), 100.5)
     finish(axes, title=title, x="pixels whose error the bound holds, %")
-    axes.legend(fontsize=8.5, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.14))
+    _names(axes, bound["everywhere"]["of_subjects"])
+    axes.legend(fontsize=8.5, frameon=False, loc="upper left", bbox_to_anchor=(-0.35, -0.13))
 
 
 def bound_sentences(bound: Numbers | None) -> list[str]:
@@ -69,8 +70,8 @@ def _own(axes: Axes, bound: Numbers, order: Order) -> None:
     if stored is None or bound[stored["region"]] is None:
         return
     found = bound[stored["region"]]
-    seen = ", some of these files" if stored["seen"] else ""
-    label = f"the model's own bound, {stored['region']}{seen}: mean {100 * found['stored']:.1f} %"
+    seen = "; made of these files" if stored["seen"] else ""
+    label = f"the model's own ({stored['region']}{seen}): mean {100 * found['stored']:.1f} %"
     rows = found["of_subjects"]
     axes.plot(
         _percent(rows, "stored"), _places(rows, order), "D", color=GREEN, markersize=4, fillstyle="none", label=label

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,19 @@ def test_every_study_has_a_plan_and_a_place(script: ModuleType) -> None:
     for name, plan in script.PLANS.items():
         assert script.replaced(page, name, "x") != page
         assert plan.source != "numbers" or name in REDRAWN
+
+
+def test_what_the_page_shows_is_there() -> None:
+    page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(((?:figures|data)/[^)]+)\)", page)
+    assert "figures/overview.png" in links
+    for link in links:
+        path = ROOT / "docs" / link
+        if path.suffix == ".json":
+            assert json.loads(path.read_text(encoding="utf-8"))["study"] == path.stem
+        else:
+            assert path.read_bytes().startswith(PNG)
+            assert path.stat().st_size < 1_500_000, f"{link} is too large to be kept in a repository"
 
 
 def test_a_study_leaves_figure_numbers_and_table(script: ModuleType, models: Path, tmp_path: Path) -> None:

@@ -306,15 +306,18 @@ def test_inspection_warns_of_what_looks_wrong(tmp_path: Path) -> None:
         assert any(words in warning for warning in inspect_file(path).warnings), words
 
 
-def test_the_demo_uses_a_real_head_slice(tmp_path: Path) -> None:
+def test_the_demo_uses_a_real_head_slice_and_the_shipped_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayesmri.pipeline.demo.N", 2)
     images = head_slice()
     assert images is not None, "matplotlib came without its sample data"
     assert images.magnitude.shape == (1, 256, 256)
     made = demo(tmp_path / "demo")
-    assert {Path(p).name for p in made["outputs"]} == {"kspace.h5", "recon.h5", "recon.nii.gz", "recon.png"}
+    written = {"kspace.h5", "recon.h5", "recon.nii.gz", "recon_std.nii.gz", "recon.png"}
+    assert {Path(p).name for p in made["outputs"]} == written
     assert all(Path(p).stat().st_size > 1000 for p in made["outputs"])
     assert made["acceleration"] == 4
-    assert made["metrics"]["tv"]["psnr"] > made["metrics"]["zero-filled"]["psnr"] + 1
+    assert made["method"] == "tdv-multi-r4"
+    assert made["metrics"]["mean"]["psnr"] > made["metrics"]["zero-filled"]["psnr"] + 3
 
 
 @needs_data

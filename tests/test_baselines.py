@@ -231,6 +231,7 @@ def test_standardised_numbers_have_mean_0_and_deviation_1() -> None:
         lambda: IRIMConfig(channels=2),
         lambda: IRIMConfig(hidden=(4, 4), strides=(1,)),
         lambda: SigmaNetConfig(members=()),
+        lambda: SigmaNetConfig(iterations=2500),
         lambda: SigmaNetConfig(members=("gd", "gd")),
     ],
 )

@@ -17,10 +17,12 @@ from bayesmri.bounds import unit_width
 from bayesmri.checkpoint import Checkpoint, load_model, save_checkpoint, save_model
 from bayesmri.cli import main
 from bayesmri.data.formats import read_kspace
+from bayesmri.data.results import open_result
 from bayesmri.errors import BayesMRIError, ModelError
 from bayesmri.fast import Predictor, PredictorConfig
 from bayesmri.pipeline.calibrate import Wanted, calibrate, calibrate_file
 from bayesmri.pipeline.files import PhantomRequest, simulate_file
+from bayesmri.pipeline.outputs import save
 from bayesmri.pipeline.publish import Publication, publish
 from bayesmri.pipeline.study import Request
 from bayesmri.pipeline.study_registry import run_study
@@ -159,6 +161,9 @@ def test_coils_it_was_not_calibrated_for_are_refused(calibrated: Path, scan: Pat
     result = bayesmri.reconstruct(kspace, model, samples=N)
     assert result.error_bound is None
     assert "the data has 3" in str(result.bound_note)
+    save(result, {"h5": tmp_path / "out.h5"}, provenance={})
+    with open_result(tmp_path / "out.h5") as stored:
+        assert stored.bound_note == result.bound_note
 
 
 def test_levels_and_settings_stand_side_by_side_and_survive_publishing(

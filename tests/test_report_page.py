@@ -124,6 +124,15 @@ def test_a_bound_of_the_foreground_is_judged_there(tmp_path: Path) -> None:
     assert "3.142" in page.inside("td")
 
 
+def test_a_page_says_why_a_bound_was_not_applied(tmp_path: Path) -> None:
+    file = write_recon(tmp_path / "a.h5")
+    with h5py.File(file, "a") as handle:
+        handle["uncertainty_std"].attrs["bound_note"] = "no error bound of m holds here: the data has R < 9"
+    page = page_of(tmp_path, file)
+    assert "Not applied: no error bound of m holds here: the data has R < 9." in page.prose
+    assert "Not calibrated" not in page.prose
+
+
 def test_a_page_without_bounds_says_so(tmp_path: Path) -> None:
     assert "Not calibrated" in page_of(tmp_path, write_recon(tmp_path / "a.h5")).prose
 

@@ -20,6 +20,7 @@ from bayesmri.physics.operator import Operator
 Member = Literal["pcn", "gd", "pm", "vs"]
 CALM = 0.1  # factor of the last convolutions' start values
 CG_STEPS = 6  # of the proximal map with several coils
+MOST = 100  # iterations: every one keeps its activations in training, a mistyped number takes all memory
 START = {"pcn": 10.0, "gd": 1.0, "pm": 10.0, "vs": 10.0}  # λ
 
 
@@ -42,6 +43,8 @@ class SigmaNetConfig:
 
     def __post_init__(self) -> None:
         check_counts("Σ-Net", self, "Q", "iterations", "features", "blocks")
+        if self.iterations > MOST:
+            raise ConfigError(f"Σ-Net with iterations = {self.iterations}: want at most {MOST}")
         if not self.members or len(set(self.members)) != len(self.members) or set(self.members) - set(get_args(Member)):
             raise ConfigError(
                 f"Σ-Net with members {', '.join(self.members) or 'none'}: "

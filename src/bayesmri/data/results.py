@@ -33,6 +33,7 @@ class Result:
 
     image: float32 (slices, h, w). others: by their names in the file, of the same shape. truth: (slices, h', w').
     level: of the error bound, in (0, 1), where the file says it; promise: what else it says of the bound, by name.
+    bound_note: why there is none, where the model has bounds for other data, or "".
     mask: acquired lines, bool (W,).
     provenance: as recorded, {} where it is absent or cannot be read. contents: name, shape and dtype of every dataset.
     identified: the file names a patient. n_samples: kept for every slice. grid: (H, W) of the k-space in the file.
@@ -44,6 +45,7 @@ class Result:
     truth: Image | None
     level: float | None
     promise: dict[str, str]
+    bound_note: str
     mask: NDArray[np.bool_] | None
     header: Header
     provenance: dict[str, Any]
@@ -123,6 +125,7 @@ def _result(file: Any, name: str) -> Result:
         truth=truth,
         level=_level(file) if "error_bound" in others else None,
         promise=_promise(file["error_bound"]) if "error_bound" in others else {},
+        bound_note=_bound_note(file) if "uncertainty_std" in others else "",
         mask=_mask(file, name) if "mask" in present else None,
         header=with_geometry(Header("recon", acquisition=text_attribute(file, "acquisition")), file),
         provenance=_provenance(file),
@@ -170,6 +173,10 @@ def _promise(bound: Any) -> dict[str, str]:
         if number is not None:
             found[name] = f"{float(number):.4g}"
     return {name: text for name, text in found.items() if text}
+
+
+def _bound_note(file: Any) -> str:
+    return text_attribute(file["uncertainty_std"], "bound_note", limit=400) or ""
 
 
 def _provenance(file: Any) -> dict[str, Any]:

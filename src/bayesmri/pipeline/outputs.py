@@ -60,10 +60,10 @@ def datasets(result: Reconstruction) -> dict[str, NDArray[np.generic]]:
 
 
 def about(result: Reconstruction) -> dict[str, dict[str, object]]:
-    """Attributes of single datasets: what the error bound promises."""
+    """Attributes of single datasets: what the error bound promises, or beside σ̂ why there is none."""
     found = result.calibration
     if found is None:
-        return {}
+        return {} if result.bound_note is None else {"uncertainty_std": {"bound_note": result.bound_note}}
     names = ("level", "factor", "floor", "region", "cap", "subjects", "guarantee")
     return {"error_bound": {name: getattr(found, name) for name in names}}
 

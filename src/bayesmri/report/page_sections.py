@@ -98,6 +98,8 @@ def _numbers(row: Metrics) -> list[str]:
 def bounds_section(result: Result, compared: Compared) -> str:
     if "error_bound" not in result.others:
         reminder = " The standard deviation says how much the samples differ, not how large the error is."
+        if result.bound_note:
+            return paragraph(f"Not applied: {result.bound_note}.{reminder}")
         return paragraph("Not calibrated: this file holds no error bounds." + (reminder if is_mean(result) else ""))
     if result.level is None:
         return paragraph("The file holds error bounds, but does not say at which level they were calibrated.")

@@ -8,11 +8,20 @@ bayesmri=${BAYESMRI:-.venv/bin/bayesmri}
 run() { # run NAME CONFIG OPTIONS...
   name=$1 config=$2
   shift 2
+  train --train.clock false --train.max_minutes none "$@"
+}
+
+timed() { # timed NAME CONFIG MINUTES OPTIONS...: the schedule follows the clock, so that speed decides how far it comes
+  name=$1 config=$2 minutes=$3
+  shift 3
+  train --train.clock true --train.max_minutes "$minutes" --train.iterations 20000 "$@"
+}
+
+train() {
   again=
   if [ -d "runs/$name" ]; then again=--resume; fi
   # shellcheck disable=SC2086
-  "$bayesmri" train "configs/$config.toml" --out "runs/$name" $again --train.clock false --train.max_minutes none \
-    --train.threads 1 "$@"
+  "$bayesmri" train "configs/$config.toml" --out "runs/$name" $again --train.threads 1 "$@"
 }
 
 bayes="--posterior.beta 1e-8 --posterior.L0 0.01 --posterior.lr 3e-4 --train.batch 1"
@@ -35,21 +44,35 @@ multi)
     --unroll.S_start 8 --unroll.S_max 8 --optimizer.lr 2e-3 --optimizer.lr_T 0.1
   run multi-first small-multi-r4-bayes --train.init_from runs/multi-r4 --train.iterations 1600 $bayes \
     --optimizer.lr 1.5e-3 --unroll.keep h --unroll.S_start 12 --unroll.S_max 12
-  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-first --train.iterations 900 $bayes \
+  run multi-second small-multi-r4-bayes --train.init_from runs/multi-first --train.iterations 900 $bayes \
     --optimizer.lr 1.2e-3 --unroll.keep h --unroll.S_start 14 --unroll.S_max 14
-  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 300 $bayes \
-    --optimizer.lr 1e-3 --unroll.S_start 14 --unroll.S_max 14 --mask.acceleration 8
+  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-second --train.iterations 1900 $bayes \
+    --optimizer.lr 2e-3 --unroll.keep h --unroll.S_start 20 --unroll.S_max 20 --simulation.snr_db '[20.0,40.0]'
+  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 550 $bayes \
+    --optimizer.lr 1.5e-3 --unroll.S_start 20 --unroll.S_max 20 --simulation.snr_db '[20.0,40.0]' --mask.acceleration 8
   ;;
-networks-single | networks-multi)
-  for kind in unet varnet irim sigmanet; do
-    run "$kind-${1#networks-}" "small-$kind-${1#networks-}"
+networks-single)
+  run unet-start small-unet-single --train.iterations 1600
+  run unet-single small-unet-single --train.init_from runs/unet-start --train.iterations 2500 --optimizer.lr 1e-3
+  run varnet-start small-varnet-single --train.iterations 900
+  timed varnet-single small-varnet-single 10 --train.init_from runs/varnet-start --optimizer.lr 1.5e-3
+  run irim-start small-irim-single --train.iterations 600
+  timed irim-single small-irim-single 10 --train.init_from runs/irim-start --optimizer.lr 1.5e-3
+  timed sigmanet-single small-sigmanet-single 10
+  ;;
+networks-multi)
+  timed unet-multi small-unet-multi 12
+  timed varnet-multi small-varnet-multi 12
+  timed irim-multi small-irim-multi 10
+  timed sigmanet-multi small-sigmanet-multi 10
+  ;;
+rivals) # after networks-single
+  for kind in mcdropout heteroscedastic; do
+    run "$kind" "small-unet-$kind-single-r4" --train.init_from runs/unet-single --train.iterations 1200 --optimizer.lr 1e-3
   done
-  ;;
-rivals)
-  run mcdropout small-unet-mcdropout-single-r4
-  run heteroscedastic small-unet-heteroscedastic-single-r4
   for seed in 1 2 3; do
-    run "ensemble-$seed" small-tdv-ensemble-single-r4 --seed "$seed"
+    run "ensemble-$seed" small-tdv-ensemble-single-r4 --seed "$seed" --train.iterations 550 \
+      --unroll.S_every 100 --unroll.S_max 8
   done
   ;;
 *)

@@ -186,6 +186,13 @@ def test_recon_fast_writes_what_it_did(folder: Path, tmp_path: Path, capsys: pyt
     assert main(command) == 2
 
 
+@pytest.mark.parametrize("samples", [1, 9])
+def test_more_or_fewer_samples_than_the_predictor_learned_from_are_refused(folder: Path, samples: int) -> None:
+    kspace = undersample(read_kspace(scan(folder)), Sampling(4, seed=2))
+    with pytest.raises(ModelError, match=f"{samples} samples was asked for, which learned from 2 to 8"):
+        reconstruct(kspace, Options(model=load_model(folder / "fast.json"), fast=True, samples=samples))
+
+
 def test_python_has_the_fast_route(folder: Path) -> None:
     kspace = undersample(read_kspace(scan(folder)), Sampling(4, seed=2))
     found = bayesmri.reconstruct(kspace, folder / "fast.json", fast=True)

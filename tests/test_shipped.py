@@ -89,7 +89,7 @@ def test_the_result_does_not_depend_on_the_orientation(model: zoo.Shipped) -> No
 @pytest.mark.skipif(not IMAGES.is_dir(), reason="the validation images are not here")
 @pytest.mark.parametrize("model", MAIN)
 def test_turned_validation_images_are_reconstructed_as_well(model: zoo.Shipped) -> None:
-    """Turned by 90 degrees, PSNR falls by at most 0.3 dB; flipped, it stays within 0.3 dB, since the same lines miss."""
+    """Turned by 90 degrees, PSNR falls by at most 0.3 dB; flipped, it stays within 0.3 dB: the same lines miss."""
     learned = load_model(model.path)
     volumes = [read_images(path).magnitude for path in sorted(IMAGES.glob("*.h5"))]
     middle = [volume[len(volume) // 2] for volume in volumes]

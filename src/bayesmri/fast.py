@@ -46,14 +46,15 @@ class Few(NamedTuple):
 @final
 @dataclass(frozen=True)
 class PredictorConfig:
-    """features: on the finest of the three scales. kappa: κ, found together with the weights."""
+    """features: on the finest of the three scales. kappa: κ, found with the weights. most: K it learned from."""
 
     features: int = 16
     kappa: float = 0.0
+    most: int = 8
 
     def __post_init__(self) -> None:
-        if self.features < 1 or not 0 <= self.kappa < float("inf"):
-            raise ConfigError(f"{self}: want features of at least 1 and kappa of at least 0")
+        if self.features < 1 or not 0 <= self.kappa < float("inf") or self.most < 2:
+            raise ConfigError(f"{self}: want features of at least 1, kappa of at least 0 and most of at least 2")
 
 
 @final

@@ -121,6 +121,11 @@ def reconstruct(
             f"the fast route of {method.name} was asked for, which came without a predictor: make one "
             "(bayesmri distill), or give a number of samples instead"
         )
+    if asked.fast and method.predictor is not None and not 2 <= asked.samples <= method.predictor.config.most:
+        raise ModelError(
+            f"the fast route of {method.name} with {asked.samples} samples was asked for, which learned from 2 to "
+            f"{method.predictor.config.most}: ask for so many, or leave the fast route out"
+        )
     bounds = choose_bound(method.name, method.calibrations, kspace, asked)
     start = _zero_filled(kspace)
     crop = None if asked.full_fov else kspace.header.recon_shape

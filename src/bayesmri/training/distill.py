@@ -100,7 +100,7 @@ def distill(maps: Iterable[Exact], config: DistillConfig, on_step: Callable[[flo
     on_step: called with the square root of that after each update.
     """
     groups = list(maps)
-    settings = PredictorConfig(config.features, kappa=_kappa(groups))
+    settings = PredictorConfig(config.features, kappa=_kappa(groups), most=config.few)
     predictor = Predictor(settings, generator(config.seed, "predictor"))
     adam = torch.optim.Adam(predictor.parameters(), lr=config.lr)
     cosine = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.iterations)

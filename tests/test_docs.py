@@ -172,3 +172,13 @@ def test_what_cannot_be_drawn_again_is_refused(record: Path, tmp_path: Path) -> 
     argv = ["study", "entropy", "--numbers", str(record), "--model", "x", "-o", str(tmp_path / "out")]
     assert main(argv) == 2
     assert main(["study", "entropy", "--numbers", str(tmp_path / "none.json"), "-o", str(tmp_path / "out")]) == 2
+
+
+def test_the_lines_of_python_in_the_readme_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (lines,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    simulate_file(PhantomRequest("knee", "PD", (48, 40)), tmp_path / "knee.h5", coils=1, snr_db=30, seed=0)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(lines, "README.md", "exec"), {})
+    assert "tdv-single-r4 (1, 48, 40)" in capsys.readouterr().out

@@ -16,6 +16,7 @@ from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.pipeline.options import Options
 from bayesmri.pipeline.reconstruct import reconstruct
 from bayesmri.pipeline.sampling import Sampling, undersample
+from bayesmri.report.card import listed
 
 SHIPPED = [pytest.param(model, id=model.name) for model in zoo.shipped()]
 MAIN = [pytest.param(model, id=model.name) for model in zoo.shipped() if model.family == zoo.MAIN_FAMILY]
@@ -54,6 +55,11 @@ def test_every_card_says_what_people_must_know(model: zoo.Shipped) -> None:
     rows = {row["acceleration"] for row in card["results"]["rows"] if not row.get("samples")}
     assert rows >= set(model.accelerations)
     assert (card["entropy"] is not None) == model.stochastic
+
+
+@pytest.mark.parametrize("model", SHIPPED)
+def test_steps_are_listed_where_a_regularizer_is_unrolled(model: zoo.Shipped) -> None:
+    assert (listed(model)["S"] is not None) == (model.family == zoo.MAIN_FAMILY)
 
 
 @pytest.mark.parametrize("model", SHIPPED)

@@ -26,7 +26,7 @@ def listed(model: Shipped) -> dict[str, Any]:
         "R": model.acceleration,
         "accelerations": list(model.accelerations),
         "parameters": parameters.get("total"),
-        "S": model.record.get("S"),
+        "S": model.record.get("S") if model.record.get("T") else None,  # a network has neither
         "weights": "posterior" if model.stochastic else "deterministic",
         "entropy": card.get("entropy"),
         "psnr": None if own is None else own["psnr"],
@@ -99,7 +99,7 @@ def _what(model: Shipped) -> list[Line]:
         ("kind", f"{row['family']} ({settings})"),
         ("coils", row["coils"]),
         ("trained for", trained_for(model) if model.accelerations else None),
-        ("unrolled", f"S = {row['S']} steps, T = {model.record.get('T', 0):.4g}"),
+        ("unrolled", None if row["S"] is None else f"S = {row['S']} steps, T = {model.record['T']:.4g}"),
         ("parameters", _parameters(parameters)),
         ("entropy H̄", None if row["entropy"] is None else f"{row['entropy']:.2f}"),
         ("size", _size(row["bytes"])),

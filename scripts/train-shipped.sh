@@ -57,18 +57,19 @@ networks-single)
   run varnet-start small-varnet-single --train.iterations 900
   timed varnet-single small-varnet-single 10 --train.init_from runs/varnet-start --optimizer.lr 1.5e-3
   run irim-start small-irim-single --train.iterations 600
-  timed irim-single small-irim-single 10 --train.init_from runs/irim-start --optimizer.lr 1.5e-3
+  timed irim-single small-irim-single 11 --train.init_from runs/irim-start --optimizer.lr 1.5e-3 --train.batch 1
   timed sigmanet-single small-sigmanet-single 10
   ;;
 networks-multi)
   timed unet-multi small-unet-multi 12
-  timed varnet-multi small-varnet-multi 12
-  timed irim-multi small-irim-multi 10
-  timed sigmanet-multi small-sigmanet-multi 10
+  timed varnet-more small-varnet-multi 12
+  timed varnet-multi small-varnet-multi 14 --train.init_from runs/varnet-more --train.batch 1 --optimizer.lr 1.5e-3
+  timed irim-multi small-irim-multi 12 --train.batch 1
+  timed sigmanet-multi small-sigmanet-multi 12 --train.batch 1
   ;;
 rivals) # after networks-single
   for kind in mcdropout heteroscedastic; do
-    run "$kind" "small-unet-$kind-single-r4" --train.init_from runs/unet-single --train.iterations 1200 --optimizer.lr 1e-3
+    run "$kind" "small-unet-$kind-single-r4" --train.init_from runs/unet-single --train.iterations 900 --optimizer.lr 1e-3
   done
   for seed in 1 2 3; do
     run "ensemble-$seed" small-tdv-ensemble-single-r4 --seed "$seed" --train.iterations 550 \

@@ -44,12 +44,10 @@ multi)
     --unroll.S_start 8 --unroll.S_max 8 --optimizer.lr 2e-3 --optimizer.lr_T 0.1
   run multi-first small-multi-r4-bayes --train.init_from runs/multi-r4 --train.iterations 1600 $bayes \
     --optimizer.lr 1.5e-3 --unroll.keep h --unroll.S_start 12 --unroll.S_max 12
-  run multi-second small-multi-r4-bayes --train.init_from runs/multi-first --train.iterations 900 $bayes \
+  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-first --train.iterations 900 $bayes \
     --optimizer.lr 1.2e-3 --unroll.keep h --unroll.S_start 14 --unroll.S_max 14
-  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-second --train.iterations 1900 $bayes \
-    --optimizer.lr 2e-3 --unroll.keep h --unroll.S_start 20 --unroll.S_max 20 --simulation.snr_db '[20.0,40.0]'
-  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 550 $bayes \
-    --optimizer.lr 1.5e-3 --unroll.S_start 20 --unroll.S_max 20 --simulation.snr_db '[20.0,40.0]' --mask.acceleration 8
+  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 300 $bayes \
+    --optimizer.lr 1e-3 --unroll.S_start 14 --unroll.S_max 14 --mask.acceleration 8
   ;;
 networks-single)
   run unet-start small-unet-single --train.iterations 1600

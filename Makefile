@@ -31,15 +31,17 @@ unit:
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $${PYTEST_WORKERS:-2}
 
 # the paper's table with our numbers; coils, noise and masks are the same for every method. All slices at μ, then the mean
-# of SAMPLES samples on the middle slices. REUSE names results of parts that were evaluated before (out/parts/*.json)
+# of SAMPLES samples on the middle slices. REUSE and REUSE_SAMPLES name results of parts that were evaluated before
 DATA ?= ../shared/data/val
 SAMPLES ?= 16
 SLICES ?= 1
 REUSE ?=
+REUSE_SAMPLES ?=
 EVALUATE := $(BIN)/bayesmri evaluate --data $(DATA) --track single multi --acceleration 4 8
 results: $(VENV)/.dev
 	$(EVALUATE) --methods all $(if $(REUSE),--reuse $(REUSE)) -o out/results.json
-	$(EVALUATE) --methods tdv --samples $(SAMPLES) --slices $(SLICES) -o out/results-samples.json
+	$(EVALUATE) --methods tdv --samples $(SAMPLES) --slices $(SLICES) \
+	  $(if $(REUSE_SAMPLES),--reuse $(REUSE_SAMPLES)) -o out/results-samples.json
 	{ cat out/results.md; echo; sed -e '1s/.*/# The mean of samples/' -e 's/^#/##/' out/results-samples.md; } >docs/results.md
 
 # figures, numbers and tables of docs/studies.md; STUDIES names a few of them instead of all

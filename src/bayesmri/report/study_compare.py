@@ -21,12 +21,14 @@ def compare_figure(path: Path, *, numbers: Numbers) -> None:
     made = figure(15.5, 8.8)
     upper, lower = made.subplots(2, 3)
     _against_compute(upper[0], methods, lambda row: row["spearman"])
-    finish(upper[0], title="Rank correlation of σ̂ and |error|", x=COMPUTE, y="Spearman's ρ, mean of slices")
+    finish(
+        upper[0], title="Rank correlation of σ̂ and |error|", x=COMPUTE, y="Spearman's ρ, mean of slices", legend=False
+    )
     _against_compute(upper[1], methods, way)
     percent_axes(upper[1], x=False)
     finish(upper[1], title="Sparsification", x=COMPUTE, y="way from random (0) to oracle", legend=False)
     _against_compute(upper[2], methods, lambda row: row["psnr"])
-    finish(upper[2], title="Quality of the image", x=COMPUTE, y="PSNR, dB", legend=False)
+    finish(upper[2], title="Quality of the image", x=COMPUTE, y="PSNR, dB")
     _reliability(lower[0], methods)
     roc_axes(lower[1], methods, "structures", "Planted structures: ROC of σ̂")
     roc_axes(lower[2], methods, "pixels", "Their pixels: ROC of σ̂")

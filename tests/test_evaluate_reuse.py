@@ -43,6 +43,16 @@ def test_what_is_known_is_taken_over_and_the_rest_computed(folder: Path, tmp_pat
         assert value == (99.0 if key[:2] == ("zero-filled", 4.0) else fresh[key])
 
 
+def test_the_page_says_that_its_seconds_are_of_several_runs(folder: Path, tmp_path: Path) -> None:
+    part, study = tmp_path / "part.json", Study(folder, ("zero-filled",), slices=1)
+    evaluate_to(study, part)
+    assert "earlier evaluations" not in part.with_suffix(".md").read_text()
+    evaluate_to(study, tmp_path / "all.json", reuse=[part])
+    page = (tmp_path / "all.md").read_text()
+    assert "seconds are those of several runs" in page
+    assert "only the middle slice." in page
+
+
 def test_another_file_of_the_same_name_is_computed(folder: Path, tmp_path: Path) -> None:
     part, study = tmp_path / "part.json", Study(folder, ("zero-filled",))
     evaluate_to(study, part)

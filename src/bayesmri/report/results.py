@@ -22,6 +22,8 @@ def page(result: Mapping[str, Any], means: Sequence[Row]) -> str:
         "## PSNR of every volume",
         _volumes(rows),
     ]
+    if result.get("reused"):
+        parts[3] += " Rows were taken over from earlier evaluations: seconds are those of several runs, not of one."
     if result["skipped"]:
         parts += ["## Left out", "\n".join(f"- {line}" for line in result["skipped"])]
     return "\n\n".join(parts) + "\n"
@@ -31,7 +33,8 @@ def _settings(study: Mapping[str, Any]) -> str:
     """How coils came about, where tracks were asked for."""
     words = []
     if study.get("slices"):
-        words.append(f"Only the {study['slices']} middle slices of every volume were used.")
+        middle = "middle slice" if study["slices"] == 1 else f"{study['slices']} middle slices"
+        words.append(f"Used of every volume: only the {middle}.")
     if "single" in study["tracks"]:
         words.append("Single-coil: measured arrays are combined into one emulated coil.")
     if "multi" in study["tracks"]:

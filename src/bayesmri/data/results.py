@@ -125,7 +125,9 @@ def _result(file: Any, name: str) -> Result:
         truth=truth,
         level=_level(file) if "error_bound" in others else None,
         promise=_promise(file["error_bound"]) if "error_bound" in others else {},
-        bound_note=_bound_note(file) if "uncertainty_std" in others else "",
+        bound_note=text_attribute(file["uncertainty_std"], "bound_note", limit=400)
+        if "uncertainty_std" in others
+        else "",
         mask=_mask(file, name) if "mask" in present else None,
         header=with_geometry(Header("recon", acquisition=text_attribute(file, "acquisition")), file),
         provenance=_provenance(file),
@@ -173,10 +175,6 @@ def _promise(bound: Any) -> dict[str, str]:
         if number is not None:
             found[name] = f"{float(number):.4g}"
     return {name: text for name, text in found.items() if text}
-
-
-def _bound_note(file: Any) -> str:
-    return text_attribute(file["uncertainty_std"], "bound_note", limit=400) or ""
 
 
 def _provenance(file: Any) -> dict[str, Any]:

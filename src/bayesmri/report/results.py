@@ -17,20 +17,18 @@ def page(result: Mapping[str, Any], means: Sequence[Row]) -> str:
         f"    {result['command']}",
         f"Means over {len(slices)} volumes of {sum(slices.values())} slices in all, each with the same coil images and "
         f"masks for every method (seed {record['seed']}); PSNR in dB; s: seconds per volume. "
-        f"{_settings(result['study'])}".strip(),
+        f"{_settings(result['study'], reused=bool(result.get('reused')))}".strip(),
         markdown(means).strip(),
         "## PSNR of every volume",
         _volumes(rows),
     ]
-    if result.get("reused"):
-        parts[3] += " Rows were taken over from earlier evaluations: seconds are those of several runs, not of one."
     if result["skipped"]:
         parts += ["## Left out", "\n".join(f"- {line}" for line in result["skipped"])]
     return "\n\n".join(parts) + "\n"
 
 
-def _settings(study: Mapping[str, Any]) -> str:
-    """How coils came about, where tracks were asked for."""
+def _settings(study: Mapping[str, Any], *, reused: bool) -> str:
+    """How coils came about, where tracks were asked for; reused: some rows are of earlier evaluations."""
     words = []
     if study.get("slices"):
         middle = "middle slice" if study["slices"] == 1 else f"{study['slices']} middle slices"
@@ -45,6 +43,8 @@ def _settings(study: Mapping[str, Any]) -> str:
         )
     if study["samples"]:
         words.append(f"Mean of {study['samples']}: X̄ of as many posterior samples; the other rows of models are at μ.")
+    if reused:
+        words.append("Rows were taken over from earlier evaluations: seconds are those of several runs, not of one.")
     return " ".join(words)
 
 

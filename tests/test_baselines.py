@@ -4,17 +4,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from bayesmri.baselines.conjugate_gradients import conjugate_gradients
 from bayesmri.baselines.irim import IRIM, IRIMConfig
 from bayesmri.baselines.network import BoundNetwork, Network, standardise
-from bayesmri.baselines.sigmanet import SigmaNet, SigmaNetConfig, _combine, _prox
+from bayesmri.baselines.sigmanet import SigmaNet, SigmaNetConfig, _prox
 from bayesmri.baselines.unet import Hourglass, UNet, UNetConfig
 from bayesmri.baselines.varnet import VarNet, VarNetConfig
 from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError, ModelError, ShapeError
 from bayesmri.physics.calibration import central_lines, n_central_lines, sensitivities
+from bayesmri.physics.conjugate_gradients import conjugate_gradients
 from bayesmri.physics.fidelity import fidelity
 from bayesmri.physics.fourier import fft2c
+from bayesmri.physics.sense import combine
 from laws import normal
 from small_networks import KINDS, measured, small_network
 
@@ -259,5 +260,5 @@ def test_what_a_network_cannot_take_is_refused_in_one_line() -> None:
 
 def test_sensitivity_networks_combine_as_the_adjoint() -> None:
     s, x, m = normal(1, 3, 7, 8), normal(1, 3, 7, 8, seed=1), normal(1, 1, 7, 8, seed=2)
-    left, right = torch.vdot((s * m).flatten(), x.flatten()), torch.vdot(m.flatten(), _combine(s, x).flatten())
+    left, right = torch.vdot((s * m).flatten(), x.flatten()), torch.vdot(m.flatten(), combine(s, x).flatten())
     torch.testing.assert_close(left, right)

@@ -70,7 +70,7 @@ def reconstruct(
 
     Images are float32 (slices, h, w), in the units of the input.
 
-    model: "tv", "zero-filled" or "l1-wavelet", or a trained model: "auto" (a shipped one that fits coils and
+    model: "tv", "zero-filled", "sense" or "l1-wavelet", or a trained model: "auto" (a shipped one that fits coils and
         acceleration; `method` of the result names it), a shipped name, a run folder or file, or a loaded one.
     samples: N draws of the model's posterior; 0 reconstructs once, at its mean.
     fast: six draws, or as many as `samples` says, of which the model's predictor makes mean and std.

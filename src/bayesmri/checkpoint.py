@@ -31,7 +31,8 @@ from bayesmri.posterior.block_gaussian import BlockGaussian, check_L
 from bayesmri.provenance import sha256
 from bayesmri.zoo import find
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, 2)  # 1 knew no start but the zero-filled images
 FOLDER = "checkpoints"
 L_PREFIX = "L."
 PREDICTOR_PREFIX = "predictor."
@@ -175,6 +176,7 @@ def _describe(model: Model) -> dict[str, Any]:
         "S": model.S,
         "coils": as_dict(model.coils),
         "scaling": as_dict(model.scaling),
+        "start": model.start,
         "acceleration": model.acceleration,
         "also": list(model.also),
         "posterior": "gaussian" if isinstance(model.posterior, BlockGaussian) else "delta",
@@ -207,6 +209,7 @@ def _model(record: dict[str, Any], path: Path) -> Model:
             posterior=_posterior(record, tensors, regularizer),
             predictor=_predictor(record, tensors),
             calibrations=_calibrations(record),
+            start=record.get("start", "zero-filled"),
         )
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ModelError(f"{path.name} is not a model of this version: {error!r}") from error
@@ -258,7 +261,7 @@ def _open(path: Path) -> tuple[dict[str, Any], Path]:
         raise ModelError(f"{path.name} is not a bayesmri model: want the .json file that training writes") from error
     if digest != _digest(record):
         raise ModelError(f"{path.name} is damaged: its content does not match its sha256; copy it again")
-    if version != FORMAT:
+    if version not in READABLE:
         raise ModelError(f"{path.name} has format {version}, want {FORMAT}: use the version that wrote it")
     return record, path
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from bayesmri.posterior.delta import Delta
 from bayesmri.regularizers.base import Bound, ParametricRegularizer, Regularizer
 from bayesmri.regularizers.foe import FoE, FoEConfig
 from bayesmri.regularizers.tdv import TDV, TDVConfig
-from bayesmri.solver import unroll
+from bayesmri.solver import Start, initial, unroll
 
 LearnedConfig = TDVConfig | FoEConfig | UNetConfig | VarNetConfig | IRIMConfig | SigmaNetConfig
 KINDS: dict[str, type[LearnedConfig]] = {
@@ -79,6 +79,7 @@ class Model:
 
     regularizer: what owns θ; for the networks we compare with, the network itself, which has neither T nor S (0 and 1).
     acceleration: the R it was trained for, None where that is unknown. also: further R it was trained for.
+    start: x₀ of the scheme.
     posterior: of θ, with the regularizer's own weights as its mean; None is deterministic.
     card: facts for people: data, steps, metrics, provenance.
     predictor: of the standard deviation of many samples from a few.
@@ -96,6 +97,11 @@ class Model:
     posterior: Posterior | None = field(default=None, repr=False)
     predictor: Predictor | None = field(default=None, repr=False)
     calibrations: tuple[Calibration, ...] = field(default=(), repr=False)
+    start: Start = "zero-filled"
+
+    def __post_init__(self) -> None:
+        if self.start not in get_args(Start):
+            raise ConfigError(f"a model that starts from {self.start!r}: want one of {', '.join(get_args(Start))}")
 
     def distribution(self) -> Posterior:
         """Of θ: the posterior, or all mass at the regularizer's own weights."""
@@ -124,7 +130,10 @@ class Model:
         z = self.coils.prepare(z)
         factor = self.scaling.factor(z)
         bound = self.regularizer.bind(self.regularizer.weights()) if reg is None else reg
-        slices = [solve(part[None] / factor, mask, bound, T=self.T, S=self.S, callback=callback)[0] for part in z]
+        slices = [
+            solve(part[None] / factor, mask, bound, T=self.T, S=self.S, start=self.start, callback=callback)[0]
+            for part in z
+        ]
         return factor * torch.stack(slices)
 
 
@@ -135,13 +144,15 @@ def solve(
     *,
     T: Tensor | float,
     S: int,
+    start: Start = "zero-filled",
     callback: Callback | None = None,
     checkpoint: bool = False,
 ) -> Tensor:
-    """x_S of the unrolled scheme, as `unroll`; or what a network makes of (z, M), which uses nothing else."""
+    """x_S of the unrolled scheme from the start named, as `unroll`; or what a network makes of (z, M) alone."""
     if isinstance(bound, BoundNetwork):
         return bound(z, mask)
-    return unroll(z, mask, bound, T=T, S=S, callback=callback, checkpoint=checkpoint)
+    x0 = initial(z, mask, start)
+    return unroll(z, mask, bound, T=T, S=S, callback=callback, x0=x0, checkpoint=checkpoint)
 
 
 def build(config: LearnedConfig, rng: torch.Generator) -> Learned:

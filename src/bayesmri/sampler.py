@@ -18,7 +18,7 @@ from torch import Tensor
 
 from bayesmri.baselines.network import BoundNetwork
 from bayesmri.regularizers.base import ParametricRegularizer, Weights
-from bayesmri.solver import unroll
+from bayesmri.solver import Start, initial, unroll
 
 
 @final
@@ -64,17 +64,23 @@ class Sampler:
     draw: Callable[[torch.Generator], Weights]
     T: float
     S: int
+    start: Start = "zero-filled"
 
     @torch.no_grad()
-    def sample(self, z: Tensor, mask: Tensor, rng: torch.Generator) -> Tensor:
-        """One sample of z, complex (..., Q, H, W): one θ, shared by all S steps and all slices of z."""
+    def sample(self, z: Tensor, mask: Tensor, rng: torch.Generator, *, x0: Tensor | None = None) -> Tensor:
+        """One sample of z, complex (..., Q, H, W): one θ, shared by all S steps and all slices of z.
+
+        x0: the start, where it is known already; it is the same for all samples.
+        """
         theta = {name: w.to(z.device) for name, w in self.draw(rng).items()}
-        return unroll(z, mask, self.regularizer.bind(theta), T=self.T, S=self.S)
+        x0 = initial(z, mask, self.start) if x0 is None else x0
+        return unroll(z, mask, self.regularizer.bind(theta), T=self.T, S=self.S, x0=x0)
 
     def samples(self, z: Tensor, mask: Tensor, stream: Stream, indices: Iterable[int]) -> Iterator[Tensor]:
         """The samples of these indices of one slice."""
+        x0 = initial(z, mask, self.start)
         for i in indices:
-            yield self.sample(z, mask, stream.rng(i))
+            yield self.sample(z, mask, stream.rng(i), x0=x0)
 
 
 @final

@@ -1,6 +1,7 @@
 """The unrolled proximal gradient scheme (eq. 4)."""
 
 from collections.abc import Callable
+from typing import Literal
 
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint as recompute
@@ -9,9 +10,16 @@ from bayesmri.errors import ConfigError
 from bayesmri.physics.fidelity import prox_data
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.operator import check_mask
+from bayesmri.physics.sense import sense
 from bayesmri.regularizers.base import Regularizer
 
 Callback = Callable[[int, Tensor], None]
+Start = Literal["zero-filled", "sense"]
+
+
+def initial(z: Tensor, mask: Tensor, start: Start) -> Tensor:
+    """x₀: the zero-filled images F⁻¹z of the paper, or the linear reconstruction with sensitivities from the centre."""
+    return sense(z, mask) if start == "sense" else ifft2c(z)
 
 
 def unroll(
@@ -34,7 +42,7 @@ def unroll(
         mask: acquired columns, bool (W,).
         T: total time ≥ 0; a 0-dim tensor is learned through.
         callback: called with (s, x_s) after each step, s = 1 … S.
-        x0: another start than the zero-filled image.
+        x0: another start than the zero-filled images, such as `initial`.
         checkpoint: in training, keep only the states x_s and compute each step's inner values again on the way back,
             so that memory stays flat in S at the price of one more ∇R per step.
     """

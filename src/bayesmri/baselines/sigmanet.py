@@ -7,15 +7,16 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from bayesmri.baselines.conjugate_gradients import conjugate_gradients
 from bayesmri.baselines.down_up import DownUp
 from bayesmri.baselines.network import Network, check_counts, draw_convolutions_, to_unit
 from bayesmri.complexes import to_complex, to_real
 from bayesmri.errors import ConfigError, ShapeError
 from bayesmri.physics.calibration import sensitivities
+from bayesmri.physics.conjugate_gradients import conjugate_gradients
 from bayesmri.physics.fidelity import fidelity_grad, prox_data
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.operator import Operator
+from bayesmri.physics.sense import combine
 
 Member = Literal["pcn", "gd", "pm", "vs"]
 CALM = 0.1  # factor of the last convolutions' start values
@@ -87,7 +88,7 @@ class SigmaNet(Network):
         if name == "pcn" and z.shape[-3] != self.config.Q:
             raise ShapeError(f"data of {z.shape[-3]} coils came to a Σ-Net of {self.config.Q}: compress the coils")
         x = ifft2c(z)
-        m = x if name == "pcn" else _combine(s, x)
+        m = x if name == "pcn" else combine(s, x)
         for _ in range(self.config.iterations):
             v = m - to_complex(self.u[name](to_real(m)))
             m = self._meet(name, m, v, z, mask, s)
@@ -98,11 +99,11 @@ class SigmaNet(Network):
         if name == "pcn":
             return prox_data(v, z, mask, weight)
         if name == "gd":
-            return v - weight * _combine(s, fidelity_grad(s * m, z, mask))
+            return v - weight * combine(s, fidelity_grad(s * m, z, mask))
         if name == "pm":
             return _prox(v, z, mask, s, weight)
         alpha: Tensor = self.log_alpha[name].exp()
-        return (alpha * v + _combine(s, prox_data(s * v, z, mask, weight))) / (alpha + 1)
+        return (alpha * v + combine(s, prox_data(s * v, z, mask, weight))) / (alpha + 1)
 
     @torch.no_grad()
     def draw_(self, rng: torch.Generator) -> None:
@@ -123,11 +124,6 @@ class SigmaNet(Network):
         return 1
 
 
-def _combine(s: Tensor, x: Tensor) -> Tensor:
-    """Sᴴx = Σ_q s̄_q x_q."""
-    return (s.conj() * x).sum(dim=-3, keepdim=True)
-
-
 def _prox(v: Tensor, z: Tensor, mask: Tensor, s: Tensor, weight: Tensor) -> Tensor:
     """argmin_m ½‖m − v‖² + λ D(S m, z), from (1 + λ SᴴA*A S) m = v + λ SᴴA*z; in closed form for a single coil."""
     if z.shape[-3] == 1:
@@ -135,6 +131,6 @@ def _prox(v: Tensor, z: Tensor, mask: Tensor, s: Tensor, weight: Tensor) -> Tens
     A = Operator(mask)
 
     def normal(m: Tensor) -> Tensor:
-        return m + weight * _combine(s, A.adjoint(A.forward(s * m)))
+        return m + weight * combine(s, A.adjoint(A.forward(s * m)))
 
-    return conjugate_gradients(normal, v + weight * _combine(s, A.adjoint(z)), v, steps=CG_STEPS)
+    return conjugate_gradients(normal, v + weight * combine(s, A.adjoint(z)), v, steps=CG_STEPS)

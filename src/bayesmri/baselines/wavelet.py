@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from bayesmri.errors import ConfigError, MissingExtraError
-from bayesmri.physics.calibration import sensitivities
+from bayesmri.physics.espirit import espirit
 from bayesmri.physics.operator import check_mask
 
 
 @dataclass(frozen=True)
 class L1Wavelet:
-    """W: Daubechies wavelets of four vanishing moments. S: sensitivities from the central lines; one for a single coil.
+    """W: Daubechies wavelets of four vanishing moments. S: sensitivities by ESPIRiT; one for a single coil.
 
     weight: λ, for z scaled so that the zero-filled image has maximum 1.
     iterations: of the accelerated proximal gradient method; with few central lines more of them fit errors of S.
@@ -36,7 +36,7 @@ class L1Wavelet:
         check_mask(z, mask)
         solver = _sigpy()
         lines = mask.reshape(-1, 1, 1, mask.shape[-1])
-        s = sensitivities(z * lines, lines)
+        s = espirit(z * lines, lines)
         parts = zip(z * lines, s, lines.expand(len(z), -1, -1, -1), strict=True)
         return s * torch.stack([self._image(solver, *part) for part in parts])[:, None].to(z)
 

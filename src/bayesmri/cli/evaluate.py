@@ -40,9 +40,9 @@ def evaluate(
     data
         Folder (or file) of fully sampled k-space or magnitude images, of any known format.
     methods
-        Separated by commas: zero-filled, tv, l1-wavelet; auto or a family of shipped models, such as tdv, whose model
-        for the coils and the acceleration of each volume is taken; models by name, run folder or .json file; all: every
-        method and every family.
+        Separated by commas: zero-filled, tv, sense, l1-wavelet; auto or a family of shipped models, such as tdv, whose
+        model for the coils and the acceleration of each volume is taken; models by name, run folder or .json file; all:
+        every method and every family.
     track
         single, every volume as one coil; multi, every volume as an array of coils (simulated unless it was measured);
         or both, for the paper's table. Without it volumes are taken as they are.

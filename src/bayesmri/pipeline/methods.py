@@ -21,6 +21,7 @@ from bayesmri.fast import Predictor
 from bayesmri.model import BoundLearned, Model, solve
 from bayesmri.physics.coils import compress_coils
 from bayesmri.physics.scaling import Scaling
+from bayesmri.physics.sense import sense
 from bayesmri.pipeline.options import BASELINES, Options
 from bayesmri.posterior.base import Posterior
 from bayesmri.posterior.delta import Delta
@@ -69,7 +70,7 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
 
     def at_mean(z: Tensor, mask: Tensor) -> Tensor:
         with torch.no_grad():
-            return solve(z, mask, bound, T=model.T, S=model.S)
+            return solve(z, mask, bound, T=model.T, S=model.S, start=model.start)
 
     return Method(
         name,
@@ -92,7 +93,7 @@ def _draws(model: Model, bound: BoundLearned, posterior: Posterior) -> Draws | N
         return Passes(bound) if drops(reg) else None
     if isinstance(posterior, Delta) or isinstance(reg, Network):
         return None
-    return Sampler(reg, posterior.sample, model.T, model.S)
+    return Sampler(reg, posterior.sample, model.T, model.S, model.start)
 
 
 def model_name(model: str | Model) -> str:
@@ -108,6 +109,8 @@ def _baseline(options: Options) -> Callable[[Tensor, Tensor], Tensor]:
         return ZeroFilled()
     if options.method == "tv":
         return TotalVariation() if options.tv_weight is None else TotalVariation(weight=options.tv_weight)
+    if options.method == "sense":
+        return sense
     if options.method == "l1-wavelet":
         return L1Wavelet()
     raise ConfigError(f"method {options.method!r}: want one of {', '.join(BASELINES)}")

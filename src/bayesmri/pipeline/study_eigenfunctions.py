@@ -26,7 +26,7 @@ from bayesmri.pipeline.study_entropy import named
 from bayesmri.pipeline.study_volumes import Loaded, Volumes, first_volume, load, rules, taken
 from bayesmri.regularizers.base import Bound
 from bayesmri.report.study_eigenfunctions import EigenTiles, eigenfunctions_figure, eigenfunctions_text
-from bayesmri.solver import unroll
+from bayesmri.solver import initial, unroll
 
 
 def eigenfunctions_study(request: Request, progress: Progress | None) -> Outcome:
@@ -82,7 +82,8 @@ def _starts(
     z = model.coils.prepare(u * lines)
     factor = model.scaling.factor(z)
     with torch.no_grad():
-        x = unroll(z / factor, lines, reg, T=model.T, S=model.S)[0]
+        x0 = initial(z / factor, lines, model.start)
+        x = unroll(z / factor, lines, reg, T=model.T, S=model.S, x0=x0)[0]
     return {"reconstruction": x, "fully sampled": ifft2c(model.coils.prepare(u))[0] / factor}
 
 

@@ -99,12 +99,17 @@ def _what(model: Shipped) -> list[Line]:
         ("kind", f"{row['family']} ({settings})"),
         ("coils", row["coils"]),
         ("trained for", trained_for(model) if model.accelerations else None),
-        ("unrolled", None if row["S"] is None else f"S = {row['S']} steps, T = {model.record['T']:.4g}"),
+        ("unrolled", None if row["S"] is None else _unrolled(model.record)),
         ("parameters", _parameters(parameters)),
         ("entropy H̄", None if row["entropy"] is None else f"{row['entropy']:.2f}"),
         ("size", _size(row["bytes"])),
     ]
     return [(key, str(value)) for key, value in lines if value]
+
+
+def _unrolled(record: Mapping[str, Any]) -> str:
+    start = "SENSE" if record.get("start") == "sense" else "zero-filled"
+    return f"S = {record['S']} steps, T = {record['T']:.4g}, from the {start} images"
 
 
 def _parameters(parameters: Mapping[str, int]) -> str:

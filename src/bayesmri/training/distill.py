@@ -15,7 +15,7 @@ from bayesmri.model import Model
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.posterior.delta import Delta
 from bayesmri.regularizers.base import Bound, ParametricRegularizer
-from bayesmri.solver import unroll
+from bayesmri.solver import initial, unroll
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,10 @@ def exact(model: Model, batch: Batch, N: int, rng: torch.Generator, accelerate: 
     if isinstance(posterior, Delta) or not isinstance(reg, ParametricRegularizer):
         raise ModelError("a model without a posterior came: there are no samples to learn from")
 
+    x0 = initial(batch.z, batch.mask, model.start)
+
     def solved(bound: Bound) -> Tensor:
-        return unroll(batch.z, batch.mask, accelerate(bound), T=model.T, S=model.S)
+        return unroll(batch.z, batch.mask, accelerate(bound), T=model.T, S=model.S, x0=x0)
 
     at_mean = solved(reg.bind({name: w.detach() for name, w in posterior.mean().items()}))
     images, distances = [], []

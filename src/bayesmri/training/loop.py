@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -207,12 +208,13 @@ def _after(
 def _validate(config: TrainConfig, state: State, volumes: Sequence[Validation]) -> Scores | None:
     """At μ, and where it is asked for also at one draw."""
     S, T, posterior = unrolled_steps(config.unroll, state.step - 1), state.T.item(), state.distribution()
-    scores = validate(volumes, state.reg.bind(posterior.mean()), T=T, S=S, device=state.T.device)
+    judge = partial(validate, volumes, T=T, S=S, start=config.unroll.start, device=state.T.device)
+    scores = judge(state.reg.bind(posterior.mean()))
     if scores is None or state.spread is None or not config.posterior.val_sample:
         return scores
     with torch.no_grad():
         theta = posterior.sample(generator(config.seed, "validation weights"))
-    drawn = validate(volumes, state.reg.bind(theta), T=T, S=S, device=state.T.device)
+    drawn = judge(state.reg.bind(theta))
     return scores if drawn is None else replace(scores, psnr_sample=drawn.psnr, ssim_sample=drawn.ssim)
 
 

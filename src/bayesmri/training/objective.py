@@ -22,7 +22,7 @@ def objective(
         assert isinstance(bound, BoundNetwork)
         x, variance = moments(bound, z, mask)
         return likelihood_loss(rss(x) / gain, variance / gain**2, Y, config.loss)
-    x = solve(z, mask, bound, T=T, S=S, checkpoint=checkpoint)
+    x = solve(z, mask, bound, T=T, S=S, start=config.unroll.start, checkpoint=checkpoint)
     return loss(rss(x) / gain, Y, config.loss)
 
 

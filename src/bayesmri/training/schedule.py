@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bayesmri.errors import ConfigError
+from bayesmri.solver import Start
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,7 @@ class UnrollConfig:
 
     keep: what a run that goes on from a model (train.init_from) keeps of it in the place of T0: T, its time; or h, its
         step T/S, so that more steps reach further, T = h · S_start.
+    start: x₀, the zero-filled images of the paper, or for several coils the linear SENSE reconstruction.
     """
 
     T0: float = 1.0
@@ -20,6 +22,7 @@ class UnrollConfig:
     S_every: int = 7500
     S_max: int = 15
     keep: Literal["T", "h"] = "T"
+    start: Start = "zero-filled"
 
     def __post_init__(self) -> None:
         if not (self.T0 >= 0 and 1 <= self.S_start <= self.S_max and self.S_every >= 1):

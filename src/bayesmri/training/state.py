@@ -137,6 +137,7 @@ def as_model(config: TrainConfig, state: State, card: Mapping[str, Any]) -> Mode
         also=config.mask.also,
         card={**card, "step": state.step, **facts},
         posterior=posterior,
+        start=config.unroll.start,
     )
 
 

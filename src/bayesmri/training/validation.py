@@ -13,6 +13,7 @@ from bayesmri.metrics import volume_metrics
 from bayesmri.model import solve
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.regularizers.base import Regularizer
+from bayesmri.solver import Start
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ def validate(
     *,
     T: float,
     S: int,
+    start: Start = "zero-filled",
     device: torch.device | str = "cpu",
 ) -> Scores | None:
     """None without volumes, which stay on the CPU; slices go to the device one by one."""
@@ -52,7 +54,7 @@ def validate(
     for v in volumes:
         X0 = rss(ifft2c(v.z))
         mask = v.mask.to(device)
-        X = torch.cat([rss(solve(z[None].to(device), mask, reg, T=T, S=S)).cpu() for z in v.z])
+        X = torch.cat([rss(solve(z[None].to(device), mask, reg, T=T, S=S, start=start)).cpu() for z in v.z])
         if not X.isfinite().all():
             X = torch.zeros_like(X)  # a diverged model scores as an empty image
         a, b = volume_metrics(X, v.Y), volume_metrics(X0, v.Y)

@@ -1,5 +1,7 @@
 """The networks we compare with: fastMRI's numbers, invertible layers, scale, coils, sizes and data consistency."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -15,6 +17,7 @@ from bayesmri.physics.calibration import central_lines, n_central_lines, sensiti
 from bayesmri.physics.conjugate_gradients import conjugate_gradients
 from bayesmri.physics.fidelity import fidelity
 from bayesmri.physics.fourier import fft2c
+from bayesmri.physics.mask import random_mask
 from bayesmri.physics.sense import combine
 from laws import normal
 from small_networks import KINDS, measured, small_network
@@ -262,3 +265,15 @@ def test_sensitivity_networks_combine_as_the_adjoint() -> None:
     s, x, m = normal(1, 3, 7, 8), normal(1, 3, 7, 8, seed=1), normal(1, 1, 7, 8, seed=2)
     left, right = torch.vdot((s * m).flatten(), x.flatten()), torch.vdot(m.flatten(), combine(s, x).flatten())
     torch.testing.assert_close(left, right)
+
+
+def test_a_sigma_net_takes_the_maps_it_names() -> None:
+    """ESPIRiT's where there are central lines to learn them from, else the others."""
+    rng, centre = torch.Generator().manual_seed(0), small_network("sigmanet", 2)
+    assert isinstance(centre.config, SigmaNetConfig)
+    other = SigmaNet(replace(centre.config, maps="espirit"))
+    other.load_state_dict(centre.state_dict())
+    for fraction, same in ((0.4, False), (0.1, True)):
+        mask = random_mask(32, 2, center_fraction=fraction, rng=rng)[None, None, None]
+        z = mask * fft2c(normal(1, 2, 24, 32, dtype=torch.complex64))
+        assert torch.equal(run(centre, z, mask), run(other, z, mask)) is same

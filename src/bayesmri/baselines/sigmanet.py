@@ -13,12 +13,14 @@ from bayesmri.complexes import to_complex, to_real
 from bayesmri.errors import ConfigError, ShapeError
 from bayesmri.physics.calibration import sensitivities
 from bayesmri.physics.conjugate_gradients import conjugate_gradients
+from bayesmri.physics.espirit import espirit
 from bayesmri.physics.fidelity import fidelity_grad, prox_data
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.operator import Operator
 from bayesmri.physics.sense import combine
 
 Member = Literal["pcn", "gd", "pm", "vs"]
+Maps = Literal["centre", "espirit"]
 CALM = 0.1  # factor of the last convolutions' start values
 CG_STEPS = 6  # of the proximal map with several coils
 MOST = 100  # iterations: every one keeps its activations in training, a mistyped number takes all memory
@@ -34,6 +36,7 @@ class SigmaNetConfig:
         gd, pm, vs: sensitivity networks, one image m with coil images s_q m, that meet the data by a gradient step, by
         its proximal map, or by variable splitting.
     iterations: unrolled, of each member. features, blocks: of the down-up network in each.
+    maps: sensitivities, from the softened central lines alone (centre), or by ESPIRiT, as published.
     """
 
     Q: int = 1
@@ -41,6 +44,7 @@ class SigmaNetConfig:
     iterations: int = 8
     features: int = 64
     blocks: int = 2
+    maps: Maps = "centre"
 
     def __post_init__(self) -> None:
         check_counts("Σ-Net", self, "Q", "iterations", "features", "blocks")
@@ -59,8 +63,8 @@ class SigmaNet(Network):
         gd: m ← v − λ Sᴴ∇D(S m)                  pm: m ← prox_{λD∘S}(v)
         vs: m ← (α v + Sᴴ prox_{λD}(S v))/(α + 1)    pcn: x ← prox_{λD}(x − u(x))
 
-    (S m)_q = s_q m with sensitivities s from the central lines; u is a down-up network; λ, α > 0 are learned. All for z
-    of unit size (`to_unit`).
+    (S m)_q = s_q m with sensitivities s from the central lines (`maps`); u is a down-up network; λ, α > 0 are learned.
+    All for z of unit size (`to_unit`).
     """
 
     config: SigmaNetConfig
@@ -80,7 +84,7 @@ class SigmaNet(Network):
 
     def forward(self, z: Tensor, mask: Tensor) -> Tensor:
         z, sigma = to_unit(z)
-        s = sensitivities(z, mask)
+        s = (espirit if self.config.maps == "espirit" else sensitivities)(z, mask)
         return sigma * torch.stack([self.member(name, z, mask, s) for name in self.config.members]).mean(dim=0)
 
     def member(self, name: Member, z: Tensor, mask: Tensor, s: Tensor) -> Tensor:

@@ -44,10 +44,14 @@ multi)
     --unroll.S_start 8 --unroll.S_max 8 --optimizer.lr 2e-3 --optimizer.lr_T 0.1
   run multi-first small-multi-r4-bayes --train.init_from runs/multi-r4 --train.iterations 1600 $bayes \
     --optimizer.lr 1.5e-3 --unroll.keep h --unroll.S_start 12 --unroll.S_max 12
-  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-first --train.iterations 900 $bayes \
+  run multi-second small-multi-r4-bayes --train.init_from runs/multi-first --train.iterations 900 $bayes \
     --optimizer.lr 1.2e-3 --unroll.keep h --unroll.S_start 14 --unroll.S_max 14
-  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 300 $bayes \
-    --optimizer.lr 1e-3 --unroll.S_start 14 --unroll.S_max 14 --mask.acceleration 8
+  sense="--unroll.S_start 14 --unroll.S_max 14 --unroll.start sense"
+  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-second --train.iterations 1500 $bayes $sense \
+    --optimizer.lr 1.2e-3
+  # whole lines: patches of 128 columns have too few central lines at R = 8 for the start
+  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 700 $bayes $sense \
+    --optimizer.lr 1e-3 --mask.acceleration 8 --data.patch_rows 64 --data.patch_cols none
   ;;
 networks-single)
   run unet-start small-unet-single --train.iterations 1600

@@ -22,6 +22,7 @@ from bayesmri.data.formats import read_kspace
 from bayesmri.errors import ConfigError, DataError, ModelError
 from bayesmri.model import Coils, Model, build
 from bayesmri.physics.scaling import Scaling
+from bayesmri.pipeline.card import _training
 from bayesmri.pipeline.files import PhantomRequest, simulate_file
 from bayesmri.pipeline.publish import Publication, publish
 from bayesmri.pipeline.sampling import single_coil
@@ -312,3 +313,14 @@ def test_what_cannot_be_published_is_said(run: Path, weights: Path, scan: Path, 
     assert {file["licence"] for file in card["data"]["files"]} == {"mine"}
     assert card["training"]["hours"] is None
     assert card["training"]["processor"] == "an abacus"
+
+
+def test_the_hours_of_a_published_origin_are_counted_once(tmp_path: Path) -> None:
+    """A run that went on from a published model, which itself went on from another run."""
+    first = {"name": "first", "iterations": 5, "hours": 1.5}
+    card = {"training": {"iterations": 7, "hours": 2.0, "stages": [first]}}
+    (tmp_path / "origin.json").write_text(json.dumps({"card": card}))
+    config = {"train": {"init_from": str(tmp_path / "origin.json")}}
+    training = _training({"step": 3, "facts": {"config": config, "elapsed": 900}}, {}, None)
+    assert training["hours"] == 2.25
+    assert [(stage["name"], stage["hours"]) for stage in training["stages"]] == [("first", 1.5), ("origin.json", 0.5)]

@@ -96,9 +96,11 @@ def _stages(origin: str | None, depth: int = 8) -> list[dict[str, Any]]:
     except (BayesMRIError, OSError, ValueError):
         return [{"name": name, "iterations": None, "hours": None}]
     card, facts = record.get("card") or {}, record.get("facts") or {}
-    if "training" in card:  # a published model
+    if "training" in card:  # a published model, whose hours are those of its stages, too
         done = card["training"]
-        return [*done["stages"], {"name": name, "iterations": done["iterations"], "hours": done["hours"]}]
+        known = [done["hours"], *(stage["hours"] for stage in done["stages"])]
+        own = None if any(h is None for h in known) else known[0] - sum(known[1:])
+        return [*done["stages"], {"name": name, "iterations": done["iterations"], "hours": own}]
     before = _stages(((facts.get("config") or {}).get("train") or {}).get("init_from"), depth - 1)
     hours = None if facts.get("elapsed") is None else facts["elapsed"] / 3600
     return [*before, {"name": name, "iterations": record.get("step"), "hours": hours}]

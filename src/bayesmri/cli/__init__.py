@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError
 
 from bayesmri.cli.bench import bench
 from bayesmri.cli.calibrate import calibrate
+from bayesmri.cli.curves import curves
 from bayesmri.cli.demo import demo
 from bayesmri.cli.distill import distill
 from bayesmri.cli.evaluate import evaluate
@@ -51,6 +52,7 @@ def build_app() -> App:
     app.command(
         evaluate, help_epilogue="Example: bayesmri evaluate --data val/ --methods tv,runs/small --acceleration 4"
     )
+    app.command(curves, help_epilogue="Example: bayesmri curves runs/small runs/unet -o curves.png")
     app.command(study, help_epilogue=listed())
     app.command(distill, help_epilogue="Example: bayesmri distill runs/small-bayes -o small-bayes.json")
     app.command(calibrate, help_epilogue="Example: bayesmri calibrate runs/bayes --data val/ -o bayes.json")

@@ -125,13 +125,13 @@ def _hooks(config: TrainConfig, out: Path, state: State, dataset: Any, say: Say)
     from bayesmri.atomic import atomic_path
     from bayesmri.checkpoint import FOLDER, prune, save_checkpoint
     from bayesmri.provenance import provenance
-    from bayesmri.training.journal import Journal
+    from bayesmri.training.journal import JOURNAL, Journal
     from bayesmri.training.loop import Hooks
     from bayesmri.training.state import snapshot
 
     with atomic_path(out / "config.toml") as temporary:
         temporary.write_text(dump_toml(config), encoding="utf-8")
-    journal = Journal(out / "metrics.jsonl", until=state.step)
+    journal = Journal(out / JOURNAL, until=state.step)
     facts = {"config": as_dict(config), "threads": torch.get_num_threads()}
     record = provenance(
         command="train", config=as_dict(config), seed=config.seed, inputs=[], threads=torch.get_num_threads()

@@ -7,6 +7,8 @@ from typing import Any
 
 from bayesmri.atomic import atomic_path
 
+JOURNAL = "metrics.jsonl"
+
 
 class Journal:
     """Appends whole lines; a line torn by a crash is dropped on resume."""
@@ -14,7 +16,7 @@ class Journal:
     def __init__(self, path: Path, *, until: int) -> None:
         """until: the step of the checkpoint that the run goes on from; 0 starts anew."""
         self.path = path
-        kept = [line for line in _lines(path) if line["step"] <= until]
+        kept = [line for line in journal_lines(path) if line["step"] <= until]
         with atomic_path(path) as temporary:
             temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
@@ -23,7 +25,8 @@ class Journal:
             file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def journal_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a journal that name their step; none where there is no file."""
     if not path.exists():
         return []
     lines = []

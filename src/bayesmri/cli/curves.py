@@ -1,0 +1,35 @@
+"""bayesmri curves RUN … -o FIGURE.png."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from bayesmri.cli.output import print_json
+from bayesmri.pipeline.curves import draw_curves
+
+
+def curves(
+    *runs: str,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("curves.png"),
+    json: bool = False,
+) -> None:
+    """Draw how trainings went: loss, and the gain over zero filling on held-out slices, over hours.
+
+    Parameters
+    ----------
+    runs
+        Folders that `train --out` wrote, also of runs that are still going on. Join those that went on from one another
+        with +, such as runs/r4+runs/r4-bayes, to draw them as one training. A .json that an earlier figure left is
+        drawn again.
+    output
+        Figure to write; the numbers go to a .json of the same name.
+    json
+        Print JSON instead of text.
+    """
+    numbers, text = draw_curves(runs, output)
+    if json:
+        print_json(numbers)
+        return
+    print(text)
+    print(f"wrote {output.with_suffix('.png')}, {output.with_suffix('.json')}")

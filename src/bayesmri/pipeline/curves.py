@@ -1,0 +1,73 @@
+"""How trainings went: loss and validation of runs over updates and hours, as numbers, a figure and a table."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bayesmri.atomic import atomic_path, check_target
+from bayesmri.errors import ConfigError, DataError
+from bayesmri.pipeline.study import members_of
+from bayesmri.training.journal import JOURNAL, journal_lines
+
+KEPT = ("psnr", "psnr_zero_filled", "ssim", "psnr_sample")
+
+
+def draw_curves(runs: Sequence[str], out: Path) -> tuple[dict[str, Any], str]:
+    """OUT.png with the numbers in OUT.json beside it; returns them and a table.
+
+    runs: folders of runs, those joined by + one after the other, as parts of one training; or the .json of an earlier
+        figure, whose runs may be gone.
+    """
+    from bayesmri.report.curves import curves_figure, curves_text
+
+    if not runs:
+        raise ConfigError("no run was named: give folders that train --out wrote, such as runs/small")
+    targets = (out.with_suffix(".png"), out.with_suffix(".json"))
+    numbers = {"curves": [curve for text in runs for curve in _curves(text)]}
+    for target in targets:
+        check_target(target)
+    with atomic_path(targets[0]) as picture:
+        curves_figure(picture, numbers=numbers)
+    with atomic_path(targets[1]) as file:
+        file.write_text(json.dumps(numbers, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    return numbers, curves_text(numbers)
+
+
+def training_curve(parts: Sequence[Path]) -> dict[str, Any]:
+    """One training of several runs.
+
+    {"name", "runs": [{"name", "updates", "hours"}, …], "loss": [{"update", "hours", "loss"}, …],
+     "validation": [{"update", "hours", "psnr", "psnr_zero_filled", "ssim", "psnr_sample"}, …]}
+    with updates and hours counted from the start of the first.
+    """
+    runs: list[dict[str, Any]] = []
+    loss: list[dict[str, Any]] = []
+    validation: list[dict[str, Any]] = []
+    updates, hours = 0, 0.0
+    for part in parts:
+        elapsed = 0.0
+        lines = journal_lines(part / JOURNAL)
+        if not any(line.get("kind") == "train" for line in lines):
+            raise DataError(f"{part} holds no {JOURNAL} of a training: give the folder that train --out wrote")
+        for line in lines:
+            elapsed = line.get("elapsed", elapsed)
+            when = {"update": updates + line["step"], "hours": round(hours + elapsed / 3600, 4)}
+            if line.get("kind") == "train":
+                loss.append({**when, "loss": line["loss"]})
+            elif line.get("kind") == "val":
+                validation.append({**when, **{key: line[key] for key in KEPT if key in line}})
+        runs.append({"name": part.name, "updates": lines[-1]["step"], "hours": elapsed / 3600})
+        updates, hours = updates + lines[-1]["step"], hours + elapsed / 3600
+    return {"name": parts[-1].name, "runs": runs, "loss": loss, "validation": validation}
+
+
+def _curves(text: str) -> list[dict[str, Any]]:
+    path = Path(text)
+    if path.suffix != ".json":
+        return [training_curve([Path(part) for part in members_of(text)])]
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["curves"]
+        return [{key: curve[key] for key in ("name", "runs", "loss", "validation")} for curve in found]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path.name} holds no curves: want the .json file that `bayesmri curves` wrote") from error

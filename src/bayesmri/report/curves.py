@@ -13,7 +13,7 @@ SMOOTH = 0.8  # of the loss, which is noisy: the share of the past in a moving a
 
 
 def curves_figure(path: Path, *, numbers: Numbers) -> None:
-    """Loss | gain in PSNR over zero filling on held-out slices, over hours; dotted lines part the runs of a training."""
+    """Loss | gain over zero filling on held-out slices, both over hours; dotted lines part the runs of a training."""
     made = figure(11, 4.4)
     left, right = made.subplots(1, 2)
     colours = colormaps["tab10"].colors  # type: ignore[attr-defined]

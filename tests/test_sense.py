@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -9,21 +10,29 @@ from torch import Tensor
 
 from bayesmri.checkpoint import load_model, save_model
 from bayesmri.complexes import rss
+from bayesmri.data.dataset import Dataset
 from bayesmri.data.phantom import PhantomSpec, phantom
 from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.errors import ConfigError
 from bayesmri.metrics import volume_metrics
 from bayesmri.model import Coils, Model
+from bayesmri.physics.calibration import n_central_lines
 from bayesmri.physics.espirit import FEWEST, KERNEL, espirit, kernels
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import random_mask
 from bayesmri.physics.scene import loop_sensitivities
 from bayesmri.physics.sense import combine, sense
 from bayesmri.pipeline.methods import learned
+from bayesmri.regularizers.base import Bound
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.sampler import Sampler, Stream
-from bayesmri.solver import initial, unroll
+from bayesmri.solver import Start, initial, unroll
+from bayesmri.training.loss import loss
+from bayesmri.training.objective import objective
+from bayesmri.training.state import as_model
+from bayesmri.training.state import start as start_training
 from laws import normal
+from training_runs import tiny
 
 H, W, Q = 96, 104, 6
 
@@ -187,3 +196,30 @@ def test_samples_start_there_too() -> None:
 def test_other_starts_are_refused() -> None:
     with pytest.raises(ConfigError, match="starts from 'grappa': want one of zero-filled, sense"):
         replace(MODEL, start="grappa")  # type: ignore[arg-type]
+
+
+def test_training_starts_there() -> None:
+    """The loss, the validation and the saved model: all from the start that the configuration names."""
+    unroll_from = {"T0": 2.0, "S_start": 1, "S_max": 1}
+    wide = {"patch_rows": 32, "patch_cols": 48, "sources": [{"phantom": "knee", "count": 3, "size": [48, 48]}]}
+    sections: dict[str, Any] = {
+        "model": {"Q": 3},
+        "coils": {"mode": "virtual"},
+        "data": wide,
+        "mask": {"center_fraction": 0.2},
+    }
+    configs = [tiny(**sections, unroll={**unroll_from, "start": start}) for start in get_args(Start)]
+    batch = Dataset(configs[0].data, configs[0].recipe(), seed=1).element(0, 0)
+    assert int(n_central_lines(batch.mask)) >= FEWEST
+    losses, models = [], []
+    for config in configs:
+        state = start_training(config)
+        reg = state.reg.bind(state.reg.weights())
+        assert isinstance(reg, Bound)
+        x = unroll(batch.z, batch.mask, reg, T=2.0, S=1, x0=initial(batch.z, batch.mask, config.unroll.start))
+        expected = loss(rss(x), batch.Y, config.loss)
+        losses.append(objective(config, reg, batch, T=state.T, S=1))
+        torch.testing.assert_close(losses[-1], expected)
+        models.append(as_model(config, state, {}))
+    assert [model.start for model in models] == list(get_args(Start))
+    assert not torch.equal(*losses)

@@ -3,6 +3,9 @@
 Of each study it leaves docs/figures/NAME.png and docs/data/NAME.json, and in docs/studies.md what stands between
 <!-- NAME --> and <!-- /NAME -->. A study that fails keeps its old files, the others are drawn, and the exit is 1.
 
+Of the trainings it draws docs/figures/NAME.png from docs/data/NAME.json, which `bayesmri curves` made of runs that are
+not shipped, and renews their blocks in docs/training-log.md.
+
 Pictures show a phantom and the head slice of the demo; validation data is only counted. Studies of models that are not
 shipped are drawn again from the numbers in docs/data.
 """
@@ -22,6 +25,7 @@ from typing import Any, Literal
 
 from PIL import Image
 
+from bayesmri.pipeline.curves import draw_curves
 from bayesmri.pipeline.demo import head_slice
 from bayesmri.pipeline.files import PhantomRequest, simulate_file, simulate_images
 from bayesmri.pipeline.study import Request
@@ -82,21 +86,27 @@ PLANS: dict[str, Plan] = {
 }
 
 
+TRAININGS = ("training-single", "training-multi")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Draw the studies for the docs.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these; all unless given")
     parser.add_argument("--data", type=Path, default=VALIDATION, help="validation data, with the folder raw in it")
     asked = parser.parse_args()
-    unplanned = sorted((set(STUDIES) ^ set(PLANS)) | (set(asked.names) - set(PLANS)))
+    unplanned = sorted((set(STUDIES) ^ set(PLANS)) | (set(asked.names) - set(PLANS) - set(TRAININGS)))
     if unplanned:
         print(f"no study, or no plan for the docs: {', '.join(unplanned)}", file=sys.stderr)
         return 2
     failed = []
     with tempfile.TemporaryDirectory() as scratch:
-        for name in asked.names or PLANS:
+        for name in asked.names or (*PLANS, *TRAININGS):
             began = time.perf_counter()
             try:
-                draw(name, PLANS[name], data=asked.data, scratch=Path(scratch), docs=DOCS)
+                if name in TRAININGS:
+                    draw_training(name, scratch=Path(scratch), docs=DOCS)
+                else:
+                    draw(name, PLANS[name], data=asked.data, scratch=Path(scratch), docs=DOCS)
             except Exception:  # whatever it is, the others are still drawn and this one is told
                 traceback.print_exc()
                 failed.append(name)
@@ -124,6 +134,16 @@ def draw(name: str, plan: Plan, *, data: Path, scratch: Path, docs: Path) -> Non
     shrink(made / f"{name}.png", docs / "figures" / f"{name}.png")
     record["provenance"].pop("processor", None)  # of no use to a reader of the docs
     (docs / "data" / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    page.write_text(told, encoding="utf-8")
+
+
+def draw_training(name: str, *, scratch: Path, docs: Path) -> None:
+    """The figure and the block of trainings, from their numbers."""
+    _, text = draw_curves([str(docs / "data" / f"{name}.json")], scratch / f"{name}.png")
+    page = docs / "training-log.md"
+    new = f"![{name}](figures/{name}.png)\n\nNumbers: [{name}.json](data/{name}.json).\n\n```\n{text}\n```"
+    told = replaced(page.read_text(encoding="utf-8"), name, new)
+    shrink(scratch / f"{name}.png", docs / "figures" / f"{name}.png")
     page.write_text(told, encoding="utf-8")
 
 

@@ -35,10 +35,10 @@ def test_parts_follow_one_another(tmp_path: Path) -> None:
 def test_numbers_draw_the_same_figure_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b, c = (run(tmp_path / name, [2.0, 1.0], gain=gain) for name, gain in (("a", 1.0), ("b", 2.0), ("c", -1.0)))
     first = tmp_path / "one.png"
-    assert main(["curves", f"{a}+{b}", str(c), "-o", str(first)]) == 0
+    assert main(["curves", f"whole={a}+{b}", str(c), "-o", str(first)]) == 0
     told = capsys.readouterr().out
     assert [line.split() for line in told.splitlines()[1:3]] == [
-        ["b", "2", "40", "0.04", "25.00", "29.00", "29.00", "0.04"],
+        ["whole", "2", "40", "0.04", "25.00", "29.00", "29.00", "0.04"],
         ["c", "1", "20", "0.02", "25.00", "23.00", "24.00", "0.01"],
     ]
     assert str(tmp_path) not in first.with_suffix(".json").read_text()

@@ -105,6 +105,7 @@ def test_one_failure_spares_the_others_and_is_told(
     plans = {name: script.Plan("numbers") for name in ("calibration", "entropy")}
     monkeypatch.setattr(script, "PLANS", plans)
     monkeypatch.setattr(script, "STUDIES", dict.fromkeys(plans))
+    monkeypatch.setattr(script, "TRAININGS", ())
     monkeypatch.setattr(script, "DOCS", tmp_path)
     monkeypatch.setattr(sys, "argv", ["docs.py"])
     assert script.main() == 1
@@ -119,6 +120,24 @@ def test_one_failure_spares_the_others_and_is_told(
     monkeypatch.setattr(sys, "argv", ["docs.py"])
     assert script.main() == 2
     assert "new" in capsys.readouterr().err
+
+
+def test_trainings_are_drawn_from_their_numbers(script: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "training-log.md"
+    page.write_text("# Log\n\n<!-- training-x -->\nold\n<!-- /training-x -->\nkept\n")
+    for folder in ("data", "figures", "scratch"):
+        (tmp_path / folder).mkdir()
+    point = {"update": 10, "hours": 0.5, "psnr": 30.0, "psnr_zero_filled": 25.0, "ssim": 0.9}
+    runs = [{"name": "a", "updates": 10, "hours": 0.5}]
+    curve = {"name": "a", "runs": runs, "loss": [{"update": 10, "hours": 0.5, "loss": 1.0}], "validation": [point]}
+    (tmp_path / "data" / "training-x.json").write_text(json.dumps({"curves": [curve]}))
+    script.draw_training("training-x", scratch=tmp_path / "scratch", docs=tmp_path)
+    assert (tmp_path / "figures" / "training-x.png").read_bytes().startswith(PNG)
+    told = page.read_text()
+    assert "figures/training-x.png" in told
+    assert "old" not in told
+    assert told.endswith("<!-- /training-x -->\nkept\n")
+    assert ["a", "1", "10", "0.50", "25.00", "30.00", "30.00", "0.50"] in [line.split() for line in told.splitlines()]
 
 
 def test_a_page_without_the_place_is_left_alone(script: ModuleType) -> None:

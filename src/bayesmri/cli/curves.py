@@ -20,8 +20,8 @@ def curves(
     ----------
     runs
         Folders that `train --out` wrote, also of runs that are still going on. Join those that went on from one another
-        with +, such as runs/r4+runs/r4-bayes, to draw them as one training. A .json that an earlier figure left is
-        drawn again.
+        with +, such as runs/r4+runs/r4-bayes, to draw them as one training; it is called like the last of them, or as
+        NAME= before them says. A .json that an earlier figure left is drawn again.
     output
         Figure to write; the numbers go to a .json of the same name.
     json

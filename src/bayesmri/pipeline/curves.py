@@ -16,8 +16,8 @@ KEPT = ("psnr", "psnr_zero_filled", "ssim", "psnr_sample")
 def draw_curves(runs: Sequence[str], out: Path) -> tuple[dict[str, Any], str]:
     """OUT.png with the numbers in OUT.json beside it; returns them and a table.
 
-    runs: folders of runs, those joined by + one after the other, as parts of one training; or the .json of an earlier
-        figure, whose runs may be gone.
+    runs: folders of runs, those joined by + one after the other, as parts of one training, which NAME= before them
+        names; or the .json of an earlier figure, whose runs may be gone.
     """
     from bayesmri.report.curves import curves_figure, curves_text
 
@@ -65,7 +65,9 @@ def training_curve(parts: Sequence[Path]) -> dict[str, Any]:
 def _curves(text: str) -> list[dict[str, Any]]:
     path = Path(text)
     if path.suffix != ".json":
-        return [training_curve([Path(part) for part in members_of(text)])]
+        name, _, parts = ("", "", text) if path.exists() else text.rpartition("=")
+        curve = training_curve([Path(part) for part in members_of(parts)])
+        return [{**curve, "name": name or curve["name"]}]
     try:
         found = json.loads(path.read_text(encoding="utf-8"))["curves"]
         return [{key: curve[key] for key in ("name", "runs", "loss", "validation")} for curve in found]

@@ -17,7 +17,7 @@ from bayesmri.errors import ConfigError
 from bayesmri.metrics import volume_metrics
 from bayesmri.model import Coils, Model
 from bayesmri.physics.calibration import n_central_lines
-from bayesmri.physics.espirit import FEWEST, KERNEL, espirit, kernels
+from bayesmri.physics.espirit import FEWEST, KERNEL, espirit, espirit_sets, kernels
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import random_mask
 from bayesmri.physics.scene import loop_sensitivities
@@ -154,6 +154,37 @@ def test_as_good_as_sigpy_with_the_true_sensitivities(R: float) -> None:
     m = app.SenseRecon(z[0].numpy(), s.numpy(), lamda=0.005, weights=lines, max_iter=60, show_pbar=False).run()
     theirs = volume_metrics(rss(s * torch.from_numpy(m))[None], Y).psnr
     assert volume_metrics(rss(sense(z, mask)), Y).psnr > theirs - 0.5
+
+
+def folded(x: Tensor, W: int) -> Tensor:
+    """The object on a field of view of W columns: what is outside folds over."""
+    first = (x.shape[-1] - W) // 2
+    made = x[..., first : first + W].clone()
+    made[..., W - first :] += x[..., :first]
+    rest = x[..., first + W :]
+    made[..., : rest.shape[-1]] += rest
+    return made
+
+
+@pytest.mark.parametrize("narrow", [W, 64])
+def test_a_second_set_counts_where_the_object_folds_over(narrow: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sensitivity per pixel is enough for the whole head, and far from enough for the folded one."""
+    rng = torch.Generator().manual_seed(4)
+    y = folded(ifft2c(acquire(head(), Scanner(Q, 40.0), rng=rng)), narrow)
+    mask = random_mask(narrow, 2, center_fraction=16 / narrow, rng=rng)
+    z, Y = mask * fft2c(y), rss(y)
+    second = espirit_sets(z, as_lines(mask))[0, 1].abs().square().sum(0).sqrt()
+    share = float((second[Y[0] > 0.1 * Y.max()] > 0.5).float().mean())
+    two = volume_metrics(rss(sense(z, mask)), Y).psnr
+    monkeypatch.setattr("bayesmri.physics.espirit.RAMP", (2, 3))  # never
+    one = volume_metrics(rss(sense(z, mask)), Y).psnr
+    assert two > volume_metrics(rss(ifft2c(z)), Y).psnr + 2
+    if narrow < W:
+        assert share > 0.05
+        assert two > one + 2
+    else:
+        assert share < 0.01
+        assert two == pytest.approx(one, abs=0.1)
 
 
 def test_the_combined_image_is_the_least_squares_one() -> None:

@@ -7,38 +7,46 @@ from bayesmri.physics.calibration import n_central_lines, sensitivities
 
 KERNEL = 4  # k: width and height of the patches of k-space
 FEWEST = 8  # central lines: with fewer there are too few patches to learn from
-MOST = 24  # lines and rows of the centre that are learned from
+MOST = 24  # central lines and rows that are learned from
 THRESHOLD = 0.03  # singular values of the patches below this share of the largest are noise
-ITERATIONS = 20
+RAMP = (0.85, 0.95)  # eigenvalues between which a further set of sensitivities fades in
 BLOCK = 32  # rows of the image that are worked on at a time: Q x Q numbers for every pixel take memory
 
 
 def espirit(z: Tensor, mask: Tensor) -> Tensor:
-    """Sensitivities s of Σ_q |s_q|² = 1, complex (B, Q, H, W); those of `sensitivities` where central lines are few.
+    """Sensitivities s of Σ_q |s_q|² = 1, complex (B, Q, H, W): the first set of `espirit_sets`."""
+    return espirit_sets(z, mask, sets=1)[:, 0]
+
+
+def espirit_sets(z: Tensor, mask: Tensor, *, sets: int = 2) -> Tensor:
+    """The leading sets of sensitivities, complex (B, sets, Q, H, W).
 
     All patches of k x k samples and Q coils of the centre lie near a space of few dimensions. Projecting every patch
     of k-space onto that space and averaging what the patches say of a sample is a convolution in k-space: in every
-    pixel a Hermitian matrix (Q, Q) with eigenvalues in [0, 1]. Coil images s_q m stay as they are under it, so s is its
-    leading eigenvector, found by power iteration from `sensitivities`.
+    pixel a Hermitian matrix (Q, Q) with eigenvalues in [0, 1]. Coil images s_q m stay as they are under it: s is an
+    eigenvector of eigenvalue 1. Where an object larger than the field of view folds over there are two of them in a
+    pixel. So the first set has unit length, and further ones fade in as their eigenvalues near 1 (RAMP).
+
+    The phase of the first is that of `sensitivities`, which are the first set, and the others 0, with fewer than FEWEST
+    central lines or a single coil.
 
     z: zero-filled k-space, complex (B, Q, H, W). mask: bool (B or 1, 1, 1, W).
     """
     s = sensitivities(z, mask)
-    if z.shape[-3] == 1:
-        return s
-    lines = n_central_lines(mask).expand(len(z)).tolist()
-    return torch.stack([refine(a, b, n) if n >= FEWEST else b for a, b, n in zip(z, s, lines, strict=True)])
+    lines = n_central_lines(mask).expand(len(z)).tolist() if s.shape[-3] > 1 else [0] * len(s)
+    return torch.stack([_sets(a, b, n, sets) for a, b, n in zip(z, s, lines, strict=True)])
 
 
-def refine(z: Tensor, s: Tensor, n: int) -> Tensor:
-    """s of one slice after the power iteration, all (Q, H, W), with n central lines."""
+def _sets(z: Tensor, s: Tensor, n: int, sets: int) -> Tensor:
+    """Of one slice with n central lines: (sets, Q, H, W) from z and s, (Q, H, W)."""
+    if n < FEWEST:
+        return torch.cat([s[None], s.new_zeros(sets - 1, *s.shape)])
     w = kernels(_centre(z, n))
     rows, columns = (_waves(size, z) for size in z.shape[-2:])
     w = torch.einsum("yxpq,wx->ywpq", w, columns)
-    v = s.permute(1, 2, 0)[..., None]
-    parts = zip(torch.split(rows, BLOCK), torch.split(v, BLOCK), strict=True)
-    v = torch.cat([_lead(torch.einsum("ywpq,hy->hwpq", w, waves), start) for waves, start in parts])
-    return v[..., 0].permute(2, 0, 1)
+    parts = zip(torch.split(rows, BLOCK), torch.split(s.permute(1, 2, 0), BLOCK), strict=True)
+    found = [_leading(torch.einsum("ywpq,hy->hwpq", w, waves), start, sets) for waves, start in parts]
+    return torch.cat(found).permute(3, 2, 0, 1)
 
 
 def kernels(centre: Tensor) -> Tensor:
@@ -57,10 +65,10 @@ def kernels(centre: Tensor) -> Tensor:
 
 
 def _centre(z: Tensor, n: int) -> Tensor:
-    """The central lines, and of the rows, which are all there, as many: (Q, n, n), n at most MOST."""
-    n = min(n, MOST)
-    first = [max(0, (size - n + 1) // 2) for size in z.shape[-2:]]
-    return z[:, first[0] :, first[1] :][:, :n, :n]
+    """The central lines, MOST at most, and as many rows as that, which are all there: (Q, rows, lines)."""
+    sizes = [min(MOST, z.shape[-2]), min(MOST, n)]
+    first = [max(0, (full - size + 1) // 2) for full, size in zip(z.shape[-2:], sizes, strict=True)]
+    return z[:, first[0] :, first[1] :][:, : sizes[0], : sizes[1]]
 
 
 def _waves(size: int, z: Tensor) -> Tensor:
@@ -71,10 +79,13 @@ def _waves(size: int, z: Tensor) -> Tensor:
     return torch.polar(torch.ones_like(angle), angle)
 
 
-def _lead(G: Tensor, v: Tensor) -> Tensor:
-    """Towards the leading eigenvector of every G, (..., Q, Q), from v, (..., Q, 1), of unit length; 0 stays 0."""
-    for _ in range(ITERATIONS):
-        v = G @ v
-        length = v.abs().square().sum(-2, keepdim=True).sqrt()
-        v = v / torch.where(length > 0, length, 1)
-    return v
+def _leading(G: Tensor, s: Tensor, sets: int) -> Tensor:
+    """Leading eigenvectors of every G, (h, w, Q, Q), as sets of sensitivities (h, w, Q, sets) with the phase of s."""
+    values, v = torch.linalg.eigh(G)
+    values, v = values.flip(-1)[..., :sets], v.flip(-1)[..., :sets]
+    phase = torch.sgn((v[..., 0].conj() * s).sum(-1, keepdim=True))  # 0 where nothing was measured
+    low, high = RAMP
+    share = ((values[..., 1:] - low) / (high - low)).clamp(0, 1)
+    weight = torch.cat([phase, share.to(phase.dtype)], dim=-1)
+    weighted: Tensor = v * weight[..., None, :]
+    return weighted

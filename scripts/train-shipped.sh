@@ -59,15 +59,24 @@ networks-single)
   run varnet-start small-varnet-single --train.iterations 900
   timed varnet-single small-varnet-single 10 --train.init_from runs/varnet-start --optimizer.lr 1.5e-3
   run irim-start small-irim-single --train.iterations 600
-  timed irim-single small-irim-single 11 --train.init_from runs/irim-start --optimizer.lr 1.5e-3 --train.batch 1
-  timed sigmanet-single small-sigmanet-single 10
+  timed irim-more small-irim-single 11 --train.init_from runs/irim-start --optimizer.lr 1.5e-3 --train.batch 1
+  timed irim-single small-irim-single 22 --train.init_from runs/irim-more --optimizer.lr 1.2e-3 --train.batch 1
+  timed sigmanet-start small-sigmanet-single 10
+  timed sigmanet-single small-sigmanet-single 27 --train.init_from runs/sigmanet-start --train.batch 1 \
+    --optimizer.lr 8e-4 --optimizer.clip 0.2
   ;;
 networks-multi)
   timed unet-multi small-unet-multi 12
   timed varnet-more small-varnet-multi 12
-  timed varnet-multi small-varnet-multi 14 --train.init_from runs/varnet-more --train.batch 1 --optimizer.lr 1.5e-3
-  timed irim-multi small-irim-multi 12 --train.batch 1
-  timed sigmanet-multi small-sigmanet-multi 12 --train.batch 1
+  timed varnet-most small-varnet-multi 14 --train.init_from runs/varnet-more --train.batch 1 --optimizer.lr 1.5e-3
+  timed varnet-multi small-varnet-multi 22 --train.init_from runs/varnet-most --train.batch 1 --optimizer.lr 1e-3
+  timed irim-multi-start small-irim-multi 12 --train.batch 1
+  timed irim-multi small-irim-multi 27 --train.init_from runs/irim-multi-start --train.batch 1 --optimizer.lr 1.5e-3
+  timed sigmanet-multi-start small-sigmanet-multi 12 --train.batch 1 --model.maps centre
+  timed sigmanet-multi-more small-sigmanet-multi 35 --train.init_from runs/sigmanet-multi-start --train.batch 1 \
+    --model.maps centre --optimizer.lr 1.5e-3
+  timed sigmanet-multi small-sigmanet-multi 20 --train.init_from runs/sigmanet-multi-more --train.batch 1 \
+    --optimizer.lr 5e-4 --optimizer.clip 0.2
   ;;
 rivals) # after networks-single
   for kind in mcdropout heteroscedastic; do

@@ -13,7 +13,7 @@ from bayesmri.complexes import rss
 from bayesmri.data.dataset import Dataset
 from bayesmri.data.phantom import PhantomSpec, phantom
 from bayesmri.data.simulate import Scanner, acquire
-from bayesmri.errors import ConfigError
+from bayesmri.errors import ConfigError, ShapeError
 from bayesmri.metrics import volume_metrics
 from bayesmri.model import Coils, Model
 from bayesmri.physics.calibration import n_central_lines
@@ -222,6 +222,12 @@ def test_samples_start_there_too() -> None:
         expected = unroll(z, mask, REG.bind(THETA), T=1.5, S=2, x0=initial(z, mask, "sense"))
     torch.testing.assert_close(next(sampler.samples(z, mask, Stream(0, "a", 0), [0])), expected)
     torch.testing.assert_close(sampler.sample(z, mask, torch.Generator()), expected)
+
+
+def test_a_mask_of_other_columns_is_refused() -> None:
+    z, mask, _ = scan()
+    with pytest.raises(ShapeError, match="does not cover"):
+        sense(z, mask[:-1])
 
 
 def test_other_starts_are_refused() -> None:

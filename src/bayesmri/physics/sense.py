@@ -7,7 +7,7 @@ from bayesmri.physics.calibration import n_central_lines
 from bayesmri.physics.conjugate_gradients import conjugate_gradients
 from bayesmri.physics.espirit import FEWEST, espirit_sets
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.physics.operator import Operator
+from bayesmri.physics.operator import Operator, check_mask
 
 WEIGHT = 0.005  # λ
 STEPS = 15
@@ -22,6 +22,7 @@ def sense(z: Tensor, mask: Tensor) -> Tensor:
 
     z: zero-filled k-space, complex (B, Q, H, W). mask: bool (W,) or (B or 1, 1, 1, W).
     """
+    check_mask(z, mask)
     x = ifft2c(z)
     lines = mask.reshape(-1, 1, 1, mask.shape[-1])
     known = n_central_lines(lines) >= FEWEST

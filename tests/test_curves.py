@@ -64,6 +64,24 @@ def test_foreign_numbers_are_refused(tmp_path: Path, content: str) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.json"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    ['{"kind": "train", "step": 5, "elapsed": 60}', '{"kind": "train", "step": 5, "loss": NaN, "elapsed": 60}'],
+    ids=["no loss", "not a number"],
+)
+def test_a_journal_of_something_else_is_refused(tmp_path: Path, line: str) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (folder / "metrics.jsonl").write_text(line + "\n")
+    with pytest.raises(DataError, match="not the record of a training"):
+        draw_curves([str(folder)], tmp_path / "x.png")
+    numbers = tmp_path / "n.json"
+    numbers.write_text('{"curves": [{"name": "a", "runs": [], "loss": [{}], "validation": []}]}')
+    with pytest.raises(DataError, match="not the record of a training"):
+        draw_curves([str(numbers)], tmp_path / "x.png")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "n.json"]
+
+
 def test_what_is_not_a_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["curves", str(tmp_path), "-o", str(tmp_path / "x.png")]) == 2
     assert "holds no metrics.jsonl of a training" in capsys.readouterr().err

@@ -24,14 +24,18 @@ def draw_curves(runs: Sequence[str], out: Path) -> tuple[dict[str, Any], str]:
     if not runs:
         raise ConfigError("no run was named: give folders that train --out wrote, such as runs/small")
     targets = (out.with_suffix(".png"), out.with_suffix(".json"))
-    numbers = {"curves": [curve for text in runs for curve in _curves(text)]}
     for target in targets:
         check_target(target)
-    with atomic_path(targets[0]) as picture:
-        curves_figure(picture, numbers=numbers)
+    try:
+        numbers = {"curves": [curve for text in runs for curve in _curves(text)]}
+        record, told = json.dumps(numbers, indent=1, allow_nan=False) + "\n", curves_text(numbers)
+        with atomic_path(targets[0]) as picture:
+            curves_figure(picture, numbers=numbers)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"{', '.join(runs)}: not the record of a training of this version: {error!r}") from error
     with atomic_path(targets[1]) as file:
-        file.write_text(json.dumps(numbers, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    return numbers, curves_text(numbers)
+        file.write_text(record, encoding="utf-8")
+    return numbers, told
 
 
 def training_curve(parts: Sequence[Path]) -> dict[str, Any]:

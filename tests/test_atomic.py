@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bayesmri.atomic import atomic_path, check_target
+from bayesmri.atomic import atomic_path, atomic_paths, check_target
 from bayesmri.errors import OutputError
 
 
@@ -36,6 +36,32 @@ def test_a_failing_block_leaves_nothing_behind(tmp_path: Path, error: type[BaseE
             write_half(target, error)
     assert [p.name for p in tmp_path.rglob("*")] == ["old.txt"]
     assert old.read_text() == "old"
+
+
+def test_files_that_belong_together_appear_all_or_not_at_all(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.txt", tmp_path / "made" / "second.txt"
+    first.write_text("old")
+
+    def write(content: str, *, then: Exception | None = None) -> None:
+        with atomic_paths([first, second]) as (a, b):
+            a.write_text(content)
+            if then:
+                raise then
+            b.write_text(content)
+
+    with pytest.raises(ValueError, match="stop"):
+        write("half", then=ValueError("stop"))
+    assert [p.name for p in tmp_path.rglob("*")] == ["first.txt"]
+    assert first.read_text() == "old"
+    write("new")
+    assert (first.read_text(), second.read_text()) == ("new", "new")
+
+
+def test_errors_of_a_writer_inside_name_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    target = tmp_path / "map.nii.gz"
+    with pytest.raises(OutputError) as caught, atomic_path(target) as temporary, atomic_path(temporary):
+        raise OSError(28, "No space left on device")
+    assert str(caught.value) == f"cannot write {target}: No space left on device"
 
 
 def test_a_link_is_followed_and_survives(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from bayesmri.cli import main
 from bayesmri.errors import DataError
 from bayesmri.pipeline.curves import draw_curves, training_curve
+from bayesmri.provenance import sha256
 
 
 def run(folder: Path, losses: list[float], *, gain: float, seconds: float = 36.0) -> Path:
@@ -45,7 +46,12 @@ def test_numbers_draw_the_same_figure_again(tmp_path: Path, capsys: pytest.Captu
     assert main(["curves", str(first.with_suffix(".json")), "-o", str(tmp_path / "two.png")]) == 0
     assert first.read_bytes() == (tmp_path / "two.png").read_bytes()
     assert first.read_bytes().startswith(b"\x89PNG")
-    assert first.with_suffix(".json").read_text() == (tmp_path / "two.json").read_text()
+    numbers, again = (json.loads((tmp_path / name).read_text()) for name in ("one.json", "two.json"))
+    assert numbers["curves"] == again["curves"]
+    assert numbers["provenance"]["config"] == {"whole": ["a", "b"], "c": ["c"]}
+    journals = [{"name": "metrics.jsonl", "sha256": sha256(folder / "metrics.jsonl")} for folder in (a, b, c)]
+    assert numbers["provenance"]["inputs"] == journals
+    assert again["provenance"]["inputs"] == [{"name": "one.json", "sha256": sha256(tmp_path / "one.json")}]
 
 
 def test_a_run_without_validation(tmp_path: Path) -> None:

@@ -50,6 +50,22 @@ def test_R_1_without_a_regularizer_reproduces_the_input(tmp_path: Path, coils: i
         np.testing.assert_allclose(file["reconstruction"][()], truth, atol=1e-6)
 
 
+def test_a_file_that_cannot_be_written_leaves_none_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = simulated(tmp_path)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("bayesmri.report.panel._figure", full)  # drawn last
+    with pytest.raises(OutputError, match=r"cannot write .*out\.png: No space left"):
+        reconstruct_file(
+            path, tmp_path / "new" / "out.h5", Options(method="zero-filled"), Sampling(4), nifti=True, png=True
+        )
+    assert list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.parametrize("coils", [1, 8])
 def test_simulate_undersample_reconstruct(tmp_path: Path, coils: int) -> None:
     path, sampled, out = simulated(tmp_path, coils=coils), tmp_path / "r4.h5", tmp_path / "tv.h5"

@@ -2,8 +2,8 @@
 
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -38,9 +38,18 @@ def atomic_path(target: Path) -> Iterator[Path]:
                 folder.rmdir()
         if isinstance(error, OSError):
             raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
+        if isinstance(error, OutputError) and temporary.name in str(error):  # of a writer that knew no other name
+            raise OutputError(str(error).replace(temporary.name, target.name)) from error
         raise
     with suppress(OSError):  # the file is in place; some file systems cannot sync a folder
         _sync(target.parent)
+
+
+@contextmanager
+def atomic_paths(targets: Sequence[Path]) -> Iterator[list[Path]]:
+    """Files that belong together: temporary paths that become `targets` when the block has made them all."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(atomic_path(target)) for target in targets]
 
 
 def check_target(path: Path, *sources: Path) -> None:

@@ -1,11 +1,11 @@
 """How trainings went: loss and validation of runs over updates and hours, as numbers, a figure and a table."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bayesmri.atomic import atomic_path, check_target
+from bayesmri.atomic import atomic_paths, check_target
 from bayesmri.errors import ConfigError, DataError
 from bayesmri.pipeline.study import members_of
 from bayesmri.training.journal import JOURNAL, journal_lines
@@ -27,14 +27,14 @@ def draw_curves(runs: Sequence[str], out: Path) -> tuple[dict[str, Any], str]:
     for target in targets:
         check_target(target)
     try:
-        numbers = {"curves": [curve for text in runs for curve in _curves(text)]}
+        numbers: dict[str, Any] = {"curves": [curve for text in runs for curve in _curves(text)]}
+        numbers["provenance"] = _provenance(runs, numbers["curves"])
         record, told = json.dumps(numbers, indent=1, allow_nan=False) + "\n", curves_text(numbers)
-        with atomic_path(targets[0]) as picture:
+        with atomic_paths(targets) as (picture, file):
             curves_figure(picture, numbers=numbers)
+            file.write_text(record, encoding="utf-8")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{', '.join(runs)}: not the record of a training of this version: {error!r}") from error
-    with atomic_path(targets[1]) as file:
-        file.write_text(record, encoding="utf-8")
     return numbers, told
 
 
@@ -69,11 +69,30 @@ def training_curve(parts: Sequence[Path]) -> dict[str, Any]:
 def _curves(text: str) -> list[dict[str, Any]]:
     path = Path(text)
     if path.suffix != ".json":
-        name, _, parts = ("", "", text) if path.exists() else text.rpartition("=")
-        curve = training_curve([Path(part) for part in members_of(parts)])
+        name, parts = _named(text)
+        curve = training_curve(parts)
         return [{**curve, "name": name or curve["name"]}]
     try:
         found = json.loads(path.read_text(encoding="utf-8"))["curves"]
         return [{key: curve[key] for key in ("name", "runs", "loss", "validation")} for curve in found]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path.name} holds no curves: want the .json file that `bayesmri curves` wrote") from error
+
+
+def _named(text: str) -> tuple[str, list[Path]]:
+    """NAME=RUN+RUN, or the runs alone, as a folder's own name may hold a =."""
+    name, _, parts = ("", "", text) if Path(text).exists() else text.rpartition("=")
+    return name, [Path(part) for part in members_of(parts)]
+
+
+def _provenance(runs: Sequence[str], curves: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The journals drawn, by checksum; the seeds of the trainings are in their models."""
+    from bayesmri.provenance import provenance
+
+    config = {curve["name"]: [run["name"] for run in curve["runs"]] for curve in curves}
+    inputs = [
+        path
+        for text in runs
+        for path in ([Path(text)] if text.endswith(".json") else [part / JOURNAL for part in _named(text)[1]])
+    ]
+    return provenance(command="curves", config=config, seed=None, inputs=inputs)

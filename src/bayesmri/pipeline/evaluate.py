@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesmri.atomic import atomic_path, check_target
+from bayesmri.atomic import atomic_paths, check_target
 from bayesmri.data.formats import read, volume_paths
 from bayesmri.data.kspace import Images, KSpace
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError
@@ -167,8 +167,9 @@ def evaluate_to(
     from bayesmri.report.results import page
     from bayesmri.report.tables import latex
 
-    for ending in (".json", ".md", ".tex"):
-        check_target(out.with_suffix(ending))
+    targets = [out.with_suffix(ending) for ending in (".json", ".md", ".tex")]
+    for target in targets:
+        check_target(target)
     result = evaluate(study, reuse=reuse, progress=progress)
 
     import torch
@@ -179,9 +180,8 @@ def evaluate_to(
     )
     table = means(result["rows"])
     rows = json.dumps(result, indent=1, allow_nan=False) + "\n"
-    texts = {".json": rows, ".md": page(result, table), ".tex": latex(table)}
-    for ending, text in texts.items():
-        with atomic_path(out.with_suffix(ending)) as temporary:
+    with atomic_paths(targets) as temporaries:
+        for temporary, text in zip(temporaries, (rows, page(result, table), latex(table)), strict=True):
             temporary.write_text(text, encoding="utf-8")
     return result
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmri.atomic import atomic_paths
 from bayesmri.data.kspace import Header
 from bayesmri.export.h5 import write_reconstruction
 from bayesmri.export.nifti import write_nifti
@@ -18,18 +19,19 @@ from bayesmri.report.panel import comparison, panel
 
 
 def save(result: Reconstruction, targets: dict[str, Path], *, provenance: dict[str, Any]) -> None:
-    """Write a reconstruction to each target: h5, nifti, nifti_std, nifti_bound, png."""
-    write_reconstruction(
-        targets["h5"], datasets(result), header=shown_header(result), provenance=provenance, about=about(result)
-    )
-    if "nifti" in targets:
-        write_nifti(targets["nifti"], result.image, result.header, full_shape=result.grid)
-    if "nifti_std" in targets and result.std is not None:
-        write_nifti(targets["nifti_std"], result.std, result.header, full_shape=result.grid)
-    if "nifti_bound" in targets and result.error_bound is not None:
-        write_nifti(targets["nifti_bound"], result.error_bound, result.header, full_shape=result.grid)
-    if "png" in targets:
-        write_panel(targets["png"], result)
+    """Write a reconstruction to all targets, or to none: h5, nifti, nifti_std, nifti_bound, png."""
+    volumes = {"nifti": result.image, "nifti_std": result.std, "nifti_bound": result.error_bound}
+    targets = {kind: path for kind, path in targets.items() if volumes.get(kind, result.image) is not None}
+    with atomic_paths(list(targets.values())) as paths:
+        made = dict(zip(targets, paths, strict=True))
+        write_reconstruction(
+            made["h5"], datasets(result), header=shown_header(result), provenance=provenance, about=about(result)
+        )
+        for kind, volume in volumes.items():
+            if kind in made and volume is not None:
+                write_nifti(made[kind], volume, result.header, full_shape=result.grid)
+        if "png" in made:
+            write_panel(made["png"], result)
 
 
 def shown_header(result: Reconstruction) -> Header:

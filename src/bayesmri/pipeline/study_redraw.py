@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bayesmri.atomic import atomic_path, check_target
+from bayesmri.atomic import atomic_paths, check_target
 from bayesmri.errors import ConfigError, DataError
 
 Figure = Callable[..., None]
@@ -29,18 +29,18 @@ def redraw_study(name: str, source: Path, folder: Path) -> tuple[dict[str, Any],
     target, picture = folder / f"{name}.json", folder / f"{name}.png"
     text, record = _read(name, source)
     in_place = target.exists() and target.samefile(source)
-    for path in (picture,) if in_place else (target, picture):
+    targets = [picture] if in_place else [picture, target]
+    for path in targets:
         check_target(path, source)
     figure, words = _drawing(name)
     try:
-        with atomic_path(picture) as png_file:
+        with atomic_paths(targets) as (png_file, *json_file):
             figure(png_file, numbers=record)
-        told = words(record)
+            told = words(record)
+            for file in json_file:
+                file.write_text(text, encoding="utf-8")
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise DataError(f"{source.name} is not a record of the study {name} of this version: {error!r}") from error
-    if not in_place:
-        with atomic_path(target) as json_file:
-            json_file.write_text(text, encoding="utf-8")
     return record, told
 
 

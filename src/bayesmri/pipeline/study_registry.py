@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bayesmri.atomic import atomic_path, check_target
+from bayesmri.atomic import atomic_paths, check_target
 from bayesmri.errors import ConfigError
 from bayesmri.pipeline.evaluate import data_files
 from bayesmri.pipeline.files import Progress
@@ -138,7 +138,7 @@ def run_study(
     outcome = STUDIES[name].load()(request, progress)
     record = {"study": name, **outcome.numbers, "provenance": _provenance(name, request, outcome)}
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-    with atomic_path(target) as json_file, atomic_path(picture) as png_file:
+    with atomic_paths([target, picture]) as (json_file, png_file):
         outcome.draw(png_file)
         json_file.write_text(text, encoding="utf-8")
     return record, outcome

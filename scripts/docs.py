@@ -3,6 +3,8 @@
 Of each study it leaves docs/figures/NAME.png and docs/data/NAME.json, and in docs/studies.md what stands between
 <!-- NAME --> and <!-- /NAME -->. A study that fails keeps its old files, the others are drawn, and the exit is 1.
 
+Of the shipped models' cards it makes the tables between such marks in other pages (TABLES).
+
 Of the trainings it draws docs/figures/NAME.png from docs/data/NAME.json, which `bayesmri curves` made of runs that are
 not shipped, and renews their blocks in docs/training-log.md.
 
@@ -18,7 +20,7 @@ import tempfile
 import textwrap
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +33,7 @@ from bayesmri.pipeline.files import PhantomRequest, simulate_file, simulate_imag
 from bayesmri.pipeline.study import Request
 from bayesmri.pipeline.study_redraw import redraw_study
 from bayesmri.pipeline.study_registry import STUDIES, run_study
+from bayesmri.zoo import Shipped, shipped
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -89,21 +92,58 @@ PLANS: dict[str, Plan] = {
 TRAININGS = ("training-single", "training-multi")
 
 
+def bounds_table(models: Sequence[Shipped]) -> list[list[str]]:
+    """The error bounds that the models carry."""
+    rows = [
+        ["model", "coils of the data", "subjects", "level", "λ", "left out in turn, mean", "worst calibrated subject"]
+    ]
+    for model in models:
+        for found in model.record.get("calibration") or ():
+            least, most = found["setting"]["arrays"]
+            arrays = str(least) if least == most else f"{least} to {most}"
+            shares = [f"{100 * found[key]:.1f} %" for key in ("held_out", "worst")]
+            level = f"{100 * found['level']:g} %"
+            rows.append([f"`{model.name}`", arrays, str(found["subjects"]), level, f"{found['factor']:.3g}", *shares])
+    return rows
+
+
+def hours_table(models: Sequence[Shipped]) -> list[list[str]]:
+    """How long the models learned, with the runs they went on from."""
+    rows = [["model", "R", "parameters", "runs", "updates", "hours"]]
+    for model in models:
+        training = model.card["training"]
+        updates = sum(stage["iterations"] for stage in (training, *training["stages"]))
+        R = " and ".join(f"{R:g}" for R in model.accelerations)
+        count = f"{model.card['parameters']['reconstruction']:,}"
+        rows.append(
+            [f"`{model.name}`", R, count, str(1 + len(training["stages"])), f"{updates:,}", f"{training['hours']:.2f}"]
+        )
+    return rows
+
+
+TABLES: dict[str, tuple[str, Callable[[Sequence[Shipped]], list[list[str]]]]] = {
+    "bounds": ("calibration.md", bounds_table),
+    "hours": ("baselines.md", hours_table),
+}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Draw the studies for the docs.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these; all unless given")
     parser.add_argument("--data", type=Path, default=VALIDATION, help="validation data, with the folder raw in it")
     asked = parser.parse_args()
-    unplanned = sorted((set(STUDIES) ^ set(PLANS)) | (set(asked.names) - set(PLANS) - set(TRAININGS)))
+    unplanned = sorted((set(STUDIES) ^ set(PLANS)) | (set(asked.names) - set(PLANS) - set(TRAININGS) - set(TABLES)))
     if unplanned:
         print(f"no study, or no plan for the docs: {', '.join(unplanned)}", file=sys.stderr)
         return 2
     failed = []
     with tempfile.TemporaryDirectory() as scratch:
-        for name in asked.names or (*PLANS, *TRAININGS):
+        for name in asked.names or (*PLANS, *TRAININGS, *TABLES):
             began = time.perf_counter()
             try:
-                if name in TRAININGS:
+                if name in TABLES:
+                    write_table(name, docs=DOCS)
+                elif name in TRAININGS:
                     draw_training(name, scratch=Path(scratch), docs=DOCS)
                 else:
                     draw(name, PLANS[name], data=asked.data, scratch=Path(scratch), docs=DOCS)
@@ -145,6 +185,14 @@ def draw_training(name: str, *, scratch: Path, docs: Path) -> None:
     told = replaced(page.read_text(encoding="utf-8"), name, new)
     shrink(scratch / f"{name}.png", docs / "figures" / f"{name}.png")
     page.write_text(told, encoding="utf-8")
+
+
+def write_table(name: str, *, docs: Path) -> None:
+    """A table of the shipped models, in its page."""
+    page, rows = docs / TABLES[name][0], TABLES[name][1](shipped())
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    new = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    page.write_text(replaced(page.read_text(encoding="utf-8"), name, new), encoding="utf-8")
 
 
 def block(name: str, plan: Plan, record: Mapping[str, Any], text: str) -> str:

@@ -17,6 +17,7 @@ from bayesmri.errors import ConfigError, DataError
 from bayesmri.pipeline.files import PhantomRequest, simulate_file
 from bayesmri.pipeline.study_redraw import REDRAWN, redraw_study
 from bayesmri.pipeline.study_registry import STUDIES, run_study
+from bayesmri.zoo import shipped
 from study_runs import PNG, request, written
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -106,6 +107,7 @@ def test_one_failure_spares_the_others_and_is_told(
     monkeypatch.setattr(script, "PLANS", plans)
     monkeypatch.setattr(script, "STUDIES", dict.fromkeys(plans))
     monkeypatch.setattr(script, "TRAININGS", ())
+    monkeypatch.setattr(script, "TABLES", {})
     monkeypatch.setattr(script, "DOCS", tmp_path)
     monkeypatch.setattr(sys, "argv", ["docs.py"])
     assert script.main() == 1
@@ -138,6 +140,16 @@ def test_trainings_are_drawn_from_their_numbers(script: ModuleType, tmp_path: Pa
     assert "old" not in told
     assert told.endswith("<!-- /training-x -->\nkept\n")
     assert ["a", "1", "10", "0.50", "25.00", "30.00", "30.00", "0.50"] in [line.split() for line in told.splitlines()]
+
+
+def test_tables_of_the_shipped_models_are_those_of_their_cards(script: ModuleType, tmp_path: Path) -> None:
+    for name, (page, _) in script.TABLES.items():
+        kept = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        (tmp_path / page).write_text(script.replaced(kept, name, "stale"), encoding="utf-8")
+        script.write_table(name, docs=tmp_path)
+        assert (tmp_path / page).read_text(encoding="utf-8") == kept, f"run scripts/docs.py {name}"
+        for model in shipped():
+            assert (f"| `{model.name}` |" in kept) == (name == "hours" or bool(model.record.get("calibration")))
 
 
 def test_a_page_without_the_place_is_left_alone(script: ModuleType) -> None:

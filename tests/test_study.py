@@ -125,7 +125,8 @@ def test_entropy_has_a_row_for_every_model_and_n(models: Path, scans: Path, tmp_
 
 def test_acceleration_measures_image_and_kspace(models: Path, scans: Path, tmp_path: Path) -> None:
     asked = request(models, "wide", scans, accelerations=(4.0, 2.0, 1.0), slices=1)
-    run_study("acceleration", asked, tmp_path)
+    _, outcome = run_study("acceleration", asked, tmp_path)
+    assert [line.split()[-1] == "exact" for line in outcome.text.splitlines()[1:]] == [False, False, True]
     record = written(tmp_path, "acceleration")
     assert [row["acceleration"] for row in record["means"]] == [4, 2, 1]
     assert len(record["rows"]) == 6

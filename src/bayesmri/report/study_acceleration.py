@@ -74,6 +74,7 @@ def acceleration_text(numbers: Numbers) -> str:
     rows = [heads]
     for row in numbers["means"]:
         spread = ["none" if row[key] is None else f"{100 * row[key]:.4f}" for key in keys]
-        scores = [f"{row[key]:.2f}" for key in ("psnr", "psnr_deterministic", "psnr_zero_filled")]
+        found = [row[key] for key in ("psnr", "psnr_deterministic", "psnr_zero_filled")]
+        scores = ["exact" if score >= PSNR_CAP else f"{score:.2f}" for score in found]
         rows.append([f"{row['acceleration']:g}", *spread, *scores])
     return aligned(rows)

@@ -6,6 +6,7 @@ import tracemalloc
 from functools import partial
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -25,6 +26,7 @@ from bayesmri.data.dataset import (
     make_element,
     make_validation,
 )
+from bayesmri.data.volumes import SliceReader
 from bayesmri.errors import ConfigError, DataError
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import MaskSpec
@@ -138,6 +140,35 @@ def test_scale_never_looks_at_the_truth() -> None:
     assert not torch.allclose(a.Y, b.Y)
 
 
+def test_a_slice_of_training_has_the_scale_of_its_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice a third as bright as the brightest has a third of its size, as in a reconstruction of the volume."""
+    y = torch.randn(1, 2, 24, 20, dtype=torch.complex64, generator=generator(0))
+    z = fft2c(torch.cat([y, y / 3, 0 * y]))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["kspace"] = z.numpy()
+        file.attrs["max"] = float(rss(y).max())
+    config = DataConfig(sources=(SourceConfig(path=str(tmp_path)),), patch_rows=None, val_fraction=0.0)
+
+    def peaks() -> set[float]:
+        data = Dataset(config, Recipe(Q=2, mask=MaskSpec(acceleration=1)), seed=1)
+        return {round(float(data.element(0, i).Y.max()), 4) for i in range(12)}
+
+    assert peaks() == {1.0, 0.3333, 0.0}
+    monkeypatch.setattr("bayesmri.data.volumes.WHOLE", 0)  # slice by slice: what the file states
+    assert peaks() == {1.0, 0.3333, 0.0}
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file.attrs["max"] = "unknown"
+    assert peaks() == {1.0, 0.0}  # each its own scale
+
+
+def test_the_share_of_a_patch_counts(folder: Path) -> None:
+    volume = next(v for v in dataset(folder, val_fraction=0.0).catalog.train if v.coils == 0)
+    reader = SliceReader(single=True, cache_bytes=2**20)
+    X = reader.magnitude(volume, 0).to(torch.complex64)[None]
+    assert reader.share(volume, X / 4) == pytest.approx(float(X.abs().max()) / 4)
+    assert reader.share(volume, 0 * X) == 1
+
+
 def test_all_slices_of_a_validation_volume_are_seen_by_one_array(tmp_path: Path) -> None:
     """Arrays of 2 to 9 coils are drawn; one compression to virtual coils then fits every slice of the volume."""
     for n in range(6):
@@ -156,10 +187,10 @@ def test_measured_data_of_one_coil_trains_a_model_of_virtual_coils(tmp_path: Pat
     simulation = Simulation(coils=(5, 5))
     array, single = (
         Dataset(config, Recipe(Q=Q, virtual=Q > 1, mask=MaskSpec("random", 1.0), simulation=simulation), seed=1)
-        for Q in (4, 1)
+        for Q in (5, 1)
     )
     many, one = array.element(0, 0), single.element(0, 0)
-    assert many.z.shape == (1, 4, *one.z.shape[-2:])
+    assert many.z.shape == (1, 5, *one.z.shape[-2:])
     assert (many.z.abs().amax(dim=(-2, -1)) > 0).all()
     torch.testing.assert_close(many.Y, one.Y)
 

@@ -16,8 +16,7 @@ class Augment:
 
     gamma: X ← X^γ with log γ uniform between the two ends.
     resize: magnitude images are resampled by a factor between the two ends.
-    jitter: z and Y are multiplied by a factor between 1 − jitter and 1: the scale of a volume is set by its brightest
-        slice, most slices are darker.
+    jitter: z and Y are multiplied by a factor between 1 − jitter and 1, as if the volume had a brighter slice.
     """
 
     flip: bool = False

@@ -126,7 +126,8 @@ class Dataset:
         slices = self._lists[min(source, len(self._lists) - 1)]
         volume, number = slices[int(torch.randint(len(slices), (1,), generator=rng))]
         y = self._slice(volume, number, self.recipe.augment, self.config.patch_cols, rng)
-        return make_element(y, self.recipe, patch_rows=self.config.patch_rows, rng=rng)
+        share = self._reader.share(volume, y)
+        return make_element(y, self.recipe, patch_rows=self.config.patch_rows, share=share, rng=rng)
 
     def batches(self, step: int, indices: Sequence[int]) -> list[Batch]:
         """The elements of a step, those of one shape together."""
@@ -175,17 +176,24 @@ class Dataset:
         return Scanner(_n_coils(self.recipe, rng), uniform(simulation.snr_db, rng), simulation.phase)
 
 
-def make_element(y: Tensor, recipe: Recipe, *, patch_rows: int | None, rng: torch.Generator) -> Batch:
-    """z = M F y / c and Y = RSS(y) / c on a window of rows; c is the scale of the slice's zero-filled image."""
+def make_element(
+    y: Tensor, recipe: Recipe, *, patch_rows: int | None, rng: torch.Generator, share: float = 1.0
+) -> Batch:
+    """z = M F y / c and Y = RSS(y) / c on a window of rows.
+
+    c: the scale of the volume's zero-filled image, which is taken to be that of y, over y's share of the brightness.
+    """
     mask = recipe.mask.draw(y.shape[-1], rng)
     z = mask * fft2c(y)
     matrix = compression_matrix(coil_gram(z)) if recipe.virtual else None
-    factor = recipe.scaling.factor(z) / (1 - recipe.augment.jitter * float(torch.rand(1, generator=rng)))
+
+    def seen(z: Tensor) -> Tensor:
+        return z if matrix is None else compress_coils(z, recipe.Q, matrix)
+
+    share *= 1 - recipe.augment.jitter * float(torch.rand(1, generator=rng))
+    factor = recipe.scaling.factor(seen(z)) / share
     part = cut(y, -2, *window(y.shape[-2], patch_rows, rng)) / factor
-    z = mask * fft2c(part)
-    if matrix is not None:
-        z = compress_coils(z, recipe.Q, matrix)
-    return Batch(z[None], mask[None, None, None], rss(part)[None])
+    return Batch(seen(mask * fft2c(part))[None], mask[None, None, None], rss(part)[None])
 
 
 def make_validation(name: str, slices: Sequence[Tensor], recipe: Recipe, *, rng: torch.Generator) -> Validation:

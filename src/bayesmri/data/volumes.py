@@ -1,6 +1,7 @@
 """From a volume of the catalogue to one slice in the image domain: measured coil images, or a magnitude image."""
 
 import hashlib
+import math
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bayesmri.complexes import rss
 from bayesmri.data.cache import Array, ArrayCache
 from bayesmri.data.catalog import Volume
 from bayesmri.data.formats import read
@@ -31,6 +33,7 @@ class SliceReader:
     def __init__(self, *, single: bool, cache_bytes: int) -> None:
         self.single = single
         self.cache = ArrayCache(cache_bytes)
+        self._peaks: dict[tuple[int, str], float] = {}
 
     def coil_images(self, volume: Volume, index: int) -> Tensor:
         """y of one slice of a measured volume, complex64 (Q, H, W)."""
@@ -43,11 +46,35 @@ class SliceReader:
         """
         return torch.from_numpy(self._slice(volume, index).astype(np.float32) / LEVELS)
 
+    def share(self, volume: Volume, y: Tensor) -> float:
+        """max RSS(y) over that of its whole volume, in (0, 1]: the brightest slice sets the scale that models see.
+
+        y: coil images of a slice, or of a part of one, complex (Q, H, W).
+        """
+        peak, own = self._peak(volume), float(rss(y).max())
+        return min(1.0, own / peak) if own > 0 and 0 < peak < math.inf else 1.0
+
+    def _peak(self, volume: Volume) -> float:
+        """max RSS of the volume; 0 where that is not known without reading all of a large file."""
+        if not volume.coils:
+            return 1.0  # see `magnitude`
+        key = (volume.source, volume.name)
+        if key not in self._peaks:
+            self._peaks[key] = (
+                _stated_peak(volume)
+                if _large(volume)
+                else max(float(rss(torch.from_numpy(y)).max()) for y in self._whole(volume))
+            )
+        return self._peaks[key]
+
     def _slice(self, volume: Volume, index: int) -> Array:
-        if volume.nbytes > WHOLE and volume.layout:
+        if _large(volume):
             return self.cache.get((volume.source, volume.name, index), lambda: self._decode(volume, index)[0])
+        return np.asarray(self._whole(volume)[index])
+
+    def _whole(self, volume: Volume) -> Array:
         key = (volume.source, str(volume.path or volume.name))
-        return np.asarray(self.cache.get(key, lambda: self._decode(volume, None))[index])
+        return self.cache.get(key, lambda: self._decode(volume, None))
 
     def _decode(self, volume: Volume, index: int | None) -> Array:
         if volume.path is None:
@@ -64,6 +91,18 @@ class SliceReader:
         if self.single and y.shape[1] > 1:
             y = emulate_single_coil(y)
         return np.asarray(y.numpy())
+
+
+def _large(volume: Volume) -> bool:
+    return volume.nbytes > WHOLE and bool(volume.layout)
+
+
+def _stated_peak(volume: Volume) -> float:
+    """What fastMRI's files say of the maximum of their reconstruction; 0 where one says nothing."""
+    assert volume.path is not None
+    with open_h5(volume.path) as file:
+        stated = file.attrs.get("max", 0.0)
+    return float(stated) if isinstance(stated, (int, float, np.number)) else 0.0
 
 
 def draw_phantom(volume: Volume) -> Tensor:

@@ -246,6 +246,9 @@ def test_what_is_promised_is_said() -> None:
     assert "12 calibrated" in said
     assert "at most 10 %, no subject counting with more than 30 %" in said
     assert "of the foreground" in calibration(region="foreground").guarantee
+    assert "of the foreground in the middle slice whose" in calibration(region="foreground", slices=1).guarantee
+    assert "pixels in the middle slices whose" in calibration(slices=3).guarantee
+    assert "middle" not in calibration(slices=None).guarantee
     assert calibration(cap=1.0).guarantee.endswith("at most 10 %")
     json.dumps(vars(calibration().setting))
     for wrong in ({"level": 1.0}, {"factor": math.inf}, {"floor": 0.0}):

@@ -105,6 +105,8 @@ class Calibration:
     def guarantee(self) -> str:
         """What is promised, in one sentence."""
         where = "" if self.region == "everywhere" else " of the foreground"
+        if self.slices is not None:
+            where += f" in the middle slice{'s' * (self.slices != 1)}"
         counted = "" if self.cap == 1 else f", no subject counting with more than {100 * self.cap:.3g} %"
         return (
             f"on a new subject exchangeable with the {self.subjects} calibrated, the expected share of pixels{where} "

@@ -10,6 +10,7 @@ from bayesmri.data.formats import volume_paths
 from bayesmri.data.safe_h5 import open_h5, text_attribute
 from bayesmri.errors import BayesMRIError, ModelError
 from bayesmri.model import Model
+from bayesmri.physics.pattern import center_share
 from bayesmri.posterior.block_gaussian import BlockGaussian
 from bayesmri.posterior.kl import entropy
 
@@ -156,10 +157,13 @@ def _limits(record: Mapping[str, Any], config: Mapping[str, Any], data: Mapping[
     mask, simulation, coils = config.get("mask") or {}, config.get("simulation") or {}, record["coils"]
     lines = [f"Anatomies and contrasts seen in training: {'; '.join(seen)}. Others were not."] if seen else []
     if mask:
-        share = mask.get("center_fraction") or 0.32 / mask["acceleration"]
+        several = [
+            f"R = {R:g} with {100 * center_share(R, mask.get('center_fraction')):.3g} % of the lines in the centre"
+            for R in (mask["acceleration"], *mask.get("also", ()))
+        ]
         lines.append(
-            f"Trained on {mask['kind']} masks at R = {mask['acceleration']:g} with {100 * share:.3g} % of the lines in "
-            "the centre: other accelerations and patterns are extrapolation."
+            f"Trained on {mask['kind']} masks at {' and '.join(several)}: other accelerations and patterns are "
+            "extrapolation."
         )
     if coils["Q"] > 1 and simulation.get("coils"):
         low, high = simulation["coils"]

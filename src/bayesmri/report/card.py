@@ -140,10 +140,11 @@ def _bound(found: Mapping[str, Any]) -> Line:
     drawn = f"{setting['samples']} samples{' of the fast route' if setting['fast'] else ''}"
     where = f"{100 * found['level']:.4g} % at R = {setting['acceleration']:g}"
     capped = "" if found["cap"] == 1 else f", no subject counting with more than {100 * found['cap']:.3g} % missed"
+    middle = f", middle slice{'s' * (found['slices'] != 1)}" if found.get("slices") else ""
     held = "" if found["held_out"] is None else f", {100 * found['held_out']:.1f} % of those left out in turn"
     return where, (
         f"{found['factor']:.3g} (std + {100 * found['floor']:.3g} % of the maximum) for {setting['mask']} masks, "
-        f"{arrays}, {drawn}; held for {100 * found['coverage']:.1f} % of the pixels ({found['region']}) of "
+        f"{arrays}, {drawn}; held for {100 * found['coverage']:.1f} % of the pixels ({found['region']}{middle}) of "
         f"{found['subjects']} subjects{held}{capped}"
     )
 

@@ -1,6 +1,7 @@
 """Imports point one way: every module uses only lower steps of the staircase; big libraries have one home each."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,3 +56,13 @@ def test_imports_only_go_down(home: str, path: Path) -> None:
 def test_no_file_is_longer_than_400_lines() -> None:
     long = {str(p.relative_to(PACKAGE)) for _, p in modules() if len(p.read_text(encoding="utf-8").splitlines()) > 400}
     assert not long
+
+
+def test_every_numbered_equation_of_the_paper_has_its_place() -> None:
+    found = {
+        int(number)
+        for _, path in modules()
+        for numbers in re.findall(r"\beq\. (\d+(?: and \d+)?)", path.read_text(encoding="utf-8"))
+        for number in numbers.split(" and ")
+    }
+    assert found == set(range(1, 14))

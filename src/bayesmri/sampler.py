@@ -1,4 +1,4 @@
-"""Draws θ₁…θ_N and yields x_S(z, T, θ_i), one at a time; every sample has a random stream of its own.
+"""Draws θ₁…θ_N (eq. 10) and yields x_S(z, T, θ_i) (eq. 11), one at a time, each with a random stream of its own.
 
 A network with dropout is sampled alike: its i-th random pass in place of θ_i.
 

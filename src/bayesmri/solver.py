@@ -1,4 +1,4 @@
-"""The unrolled proximal gradient scheme (eq. 4)."""
+"""The unrolled proximal gradient scheme (eq. 4) on E(x, z) = D(x, z) + R(x, θ) (eq. 1)."""
 
 from collections.abc import Callable
 from typing import Literal

@@ -64,7 +64,7 @@ class Moments:
 class Summary:
     """What is kept of the samples of one slice: the moments of
 
-    X: their root-sum-of-squares images (H, W), whose mean is the output: the mean of the RSS, not the RSS of the mean.
+    X: their root-sum-of-squares images (H, W), whose mean is the output (eq. 12): not the RSS of the mean.
     x: the complex coil images (Q, H, W).
     u: their k-space F x (Q, H, W).
     """

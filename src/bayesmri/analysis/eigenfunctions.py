@@ -1,6 +1,6 @@
 """Nonlinear eigenfunctions of a regularizer: ∇R(v) = Λ(v) v, the patterns that its gradient keeps in shape.
 
-    min_v f(v) = ½‖e(v)‖²,   e(v) = ∇R(v) − Λ(v) v,   Λ(v) = ⟨∇R(v), v⟩ / ‖v‖²,   subject to ‖v‖ = ‖v₀‖
+    min_v f(v) = ½‖e(v)‖²,   e(v) = ∇R(v) − Λ(v) v,   Λ(v) = ⟨∇R(v), v⟩ / ‖v‖²,   subject to ‖v‖ = ‖v₀‖   (eq. 13)
 
 by Nesterov's projected gradient with backtracking. The paper leaves the set open. Without one v = 0 would always do,
 and a learned R means something only near the scale of its training, so the norm of the start is kept. e is orthogonal

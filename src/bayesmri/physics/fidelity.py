@@ -1,4 +1,4 @@
-"""D(x, z) = ½‖Ax − z‖², its gradient and its closed-form proximal map (Appendix A)."""
+"""D(x, z) = ½‖Ax − z‖², its gradient and its closed-form proximal map (eq. 3, Appendix A)."""
 
 from torch import Tensor
 

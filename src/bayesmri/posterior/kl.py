@@ -32,12 +32,12 @@ def n_kernels(L: Blocks) -> int:
 
 
 def penalty(L: Blocks, *, alpha: float, beta: float) -> Tensor:
-    """f(L) = β(α tr LLᵀ − log det LLᵀ), twice β times the divergence but for a constant."""
+    """f(L) = β(α tr LLᵀ − log det LLᵀ), the penalty of eq. 8: twice β times the divergence but for a constant."""
     return beta * (alpha * trace(L) - log_det(L))
 
 
 def divergence(L: Blocks, *, alpha: float) -> Tensor:
-    """KL(N(μ, LLᵀ) ‖ N(μ, α⁻¹ Id)) = ½(α tr LLᵀ − log det LLᵀ − p log α − p), p the number of stochastic weights."""
+    """KL(N(μ, LLᵀ) ‖ N(μ, α⁻¹ Id)) = ½(α tr LLᵀ − log det LLᵀ − p log α − p) (eq. 7), p the number of weights drawn."""
     p = sum(diagonal(l).numel() for l in L.values())
     return 0.5 * (alpha * trace(L) - log_det(L) - p * math.log(alpha) - p)
 

@@ -1,4 +1,4 @@
-"""prox_{hf} of f(L) = β(α tr LLᵀ − log det LLᵀ), in closed form (Appendix B)."""
+"""prox_{hf} of f(L) = β(α tr LLᵀ − log det LLᵀ), in closed form (eq. 9, Appendix B)."""
 
 import torch
 from torch import Tensor

@@ -1,1 +1,1 @@
-"""Learning T and θ: min E J(x_S(z, T, θ), Y) (eq. 5 and 6), from a configuration to checkpoints."""
+"""Learning T and θ: min E J(x_S(z, T, θ), Y) (eq. 5 and 6; eq. 8 with θ ~ N(μ, LLᵀ)), from configuration to checkpoint."""

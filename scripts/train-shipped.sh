@@ -24,6 +24,8 @@ train() {
   "$bayesmri" train "configs/$config.toml" --out "runs/$name" $again --train.threads 1 "$@"
 }
 
+longer="--train.batch 1 --optimizer.clip 0.2"
+lines="--data.patch_rows 64 --data.patch_cols none"  # whole lines: as many central ones as in a reconstruction
 bayes="--posterior.beta 1e-8 --posterior.L0 0.01 --posterior.lr 3e-4 --train.batch 1"
 
 case $1 in
@@ -49,34 +51,43 @@ multi)
   sense="--unroll.S_start 14 --unroll.S_max 14 --unroll.start sense"
   run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-second --train.iterations 1500 $bayes $sense \
     --optimizer.lr 1.2e-3
-  # whole lines: patches of 128 columns have too few central lines at R = 8 for the start
+  # patches of 128 columns have too few central lines at R = 8 for the start
   run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 700 $bayes $sense \
-    --optimizer.lr 1e-3 --mask.acceleration 8 --data.patch_rows 64 --data.patch_cols none
+    --optimizer.lr 1e-3 --mask.acceleration 8 $lines
   ;;
 networks-single)
   run unet-start small-unet-single --train.iterations 1600
   run unet-single small-unet-single --train.init_from runs/unet-start --train.iterations 2500 --optimizer.lr 1e-3
   run varnet-start small-varnet-single --train.iterations 900
-  timed varnet-single small-varnet-single 10 --train.init_from runs/varnet-start --optimizer.lr 1.5e-3
+  timed varnet-first small-varnet-single 10 --train.init_from runs/varnet-start --optimizer.lr 1.5e-3
+  timed varnet-single small-varnet-single 45 --train.init_from runs/varnet-first $longer --optimizer.lr 1.2e-3
   run irim-start small-irim-single --train.iterations 600
   timed irim-more small-irim-single 11 --train.init_from runs/irim-start --optimizer.lr 1.5e-3 --train.batch 1
-  timed irim-single small-irim-single 22 --train.init_from runs/irim-more --optimizer.lr 1.2e-3 --train.batch 1
+  timed irim-most small-irim-single 22 --train.init_from runs/irim-more --optimizer.lr 1.2e-3 --train.batch 1
+  timed irim-single small-irim-single 22 --train.init_from runs/irim-most $longer --optimizer.lr 1e-3
   timed sigmanet-start small-sigmanet-single 10
-  timed sigmanet-single small-sigmanet-single 27 --train.init_from runs/sigmanet-start --train.batch 1 \
-    --optimizer.lr 8e-4 --optimizer.clip 0.2
+  timed sigmanet-more small-sigmanet-single 27 --train.init_from runs/sigmanet-start $longer --optimizer.lr 8e-4
+  timed sigmanet-single small-sigmanet-single 22 --train.init_from runs/sigmanet-more $longer --optimizer.lr 8e-4
   ;;
 networks-multi)
-  timed unet-multi small-unet-multi 12
+  timed unet-multi-start small-unet-multi 12
+  timed unet-multi small-unet-multi 8 --train.init_from runs/unet-multi-start $longer $lines --optimizer.lr 1e-3
   timed varnet-more small-varnet-multi 12
   timed varnet-most small-varnet-multi 14 --train.init_from runs/varnet-more --train.batch 1 --optimizer.lr 1.5e-3
-  timed varnet-multi small-varnet-multi 22 --train.init_from runs/varnet-most --train.batch 1 --optimizer.lr 1e-3
+  timed varnet-last small-varnet-multi 22 --train.init_from runs/varnet-most --train.batch 1 --optimizer.lr 1e-3
+  timed varnet-multi small-varnet-multi 40 --train.init_from runs/varnet-last $longer $lines --optimizer.lr 1e-3
   timed irim-multi-start small-irim-multi 12 --train.batch 1
-  timed irim-multi small-irim-multi 27 --train.init_from runs/irim-multi-start --train.batch 1 --optimizer.lr 1.5e-3
+  timed irim-multi-more small-irim-multi 27 --train.init_from runs/irim-multi-start --train.batch 1 --optimizer.lr 1.5e-3
+  timed irim-multi small-irim-multi 32 --train.init_from runs/irim-multi-more $longer $lines --optimizer.lr 1.2e-3
   timed sigmanet-multi-start small-sigmanet-multi 12 --train.batch 1 --model.maps centre
   timed sigmanet-multi-more small-sigmanet-multi 35 --train.init_from runs/sigmanet-multi-start --train.batch 1 \
     --model.maps centre --optimizer.lr 1.5e-3
-  timed sigmanet-multi small-sigmanet-multi 20 --train.init_from runs/sigmanet-multi-more --train.batch 1 \
-    --optimizer.lr 5e-4 --optimizer.clip 0.2
+  timed sigmanet-multi-most small-sigmanet-multi 20 --train.init_from runs/sigmanet-multi-more $longer \
+    --optimizer.lr 5e-4
+  timed sigmanet-multi-last small-sigmanet-multi 45 --train.init_from runs/sigmanet-multi-most $longer \
+    --optimizer.lr 8e-4
+  timed sigmanet-multi small-sigmanet-multi 25 --train.init_from runs/sigmanet-multi-last $longer $lines \
+    --optimizer.lr 5e-4
   ;;
 rivals) # after networks-single
   for kind in mcdropout heteroscedastic; do

@@ -99,6 +99,16 @@ def find(name: str | Path) -> Path:
     raise ModelError(f"model {name} does not exist: give a run folder, a model's .json file{_suggestion(name, known)}")
 
 
+def own_files(name: str | Path) -> list[Path]:
+    """The files of a local model or run, which no output may overwrite; none for a shipped name."""
+    path = Path(name)
+    if not _exists(path):
+        return []
+    if path.is_dir():
+        return sorted(p for p in path.rglob("*") if p.suffix in (".json", ".safetensors", ".toml", ".jsonl"))
+    return [path.with_suffix(".json"), path.with_suffix(".safetensors")]
+
+
 def choose(*, coils: int, acceleration: float, family: str = MAIN_FAMILY, samples: int = 0) -> Shipped:
     """argmin |log(R / R_model)| among the family's models for that many coils.
 

@@ -101,4 +101,5 @@ def evaluate(
     print(text(means(result["rows"])))
     for line in result["skipped"]:
         print(f"skipped {line}", file=sys.stderr)
-    print(f"wrote {output} ({len(result['rows'])} rows), {output.with_suffix('.md')}, {output.with_suffix('.tex')}")
+    written = ", ".join(str(output.with_suffix(ending)) for ending in (".json", ".md", ".tex"))
+    print(f"wrote {written}: {len(result['rows'])} rows")

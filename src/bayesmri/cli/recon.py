@@ -150,7 +150,8 @@ def bound_lines(made: Mapping[str, Any]) -> list[str]:
     if "error_bound" not in made:
         return []
     bound = made["error_bound"]
-    held = f", holds {100 * bound['covered']:.1f} % of the pixels" if "covered" in bound else ""
+    where = " of the foreground" if bound["region"] == "foreground" else ""
+    held = f", holds {100 * bound['covered']:.1f} % of the pixels{where}" if "covered" in bound else ""
     share = 100 * bound["mean_over_mean_image"]
     return [
         f"error bound at {100 * bound['level']:.4g} %: {share:.2g} % of the mean image on average{held}",

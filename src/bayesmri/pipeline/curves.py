@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesmri.atomic import atomic_paths, check_target
-from bayesmri.errors import ConfigError, DataError
+from bayesmri.errors import ConfigError, DataError, OutputError
 from bayesmri.pipeline.study import members_of
 from bayesmri.training.journal import JOURNAL, journal_lines
 
@@ -26,6 +26,8 @@ def draw_curves(runs: Sequence[str], out: Path) -> tuple[dict[str, Any], str]:
     targets = (out.with_suffix(".png"), out.with_suffix(".json"))
     for target in targets:
         check_target(target)
+    if targets[1].exists() and "curves" not in _loaded(targets[1]):
+        raise OutputError(f"{targets[1].name} is no file of curves, and would be replaced: give another name")
     try:
         numbers: dict[str, Any] = {"curves": [curve for text in runs for curve in _curves(text)]}
         numbers["provenance"] = _provenance(runs, numbers["curves"])
@@ -73,10 +75,19 @@ def _curves(text: str) -> list[dict[str, Any]]:
         curve = training_curve(parts)
         return [{**curve, "name": name or curve["name"]}]
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["curves"]
+        found = _loaded(path)["curves"]
         return [{key: curve[key] for key in ("name", "runs", "loss", "validation")} for curve in found]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise DataError(f"{path.name} holds no curves: want the .json file that `bayesmri curves` wrote") from error
+
+
+def _loaded(path: Path) -> dict[str, Any]:
+    """A JSON object; empty where there is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _named(text: str) -> tuple[str, list[Path]]:

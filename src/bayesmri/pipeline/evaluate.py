@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +18,7 @@ from bayesmri.pipeline.reuse import Earlier, earlier
 from bayesmri.pipeline.sampling import Sampling, single_coil, undersample
 from bayesmri.pipeline.tracks import Track, with_array
 from bayesmri.provenance import plain
+from bayesmri.zoo import own_files
 
 if TYPE_CHECKING:
     from bayesmri.pipeline.entrants import Entrant
@@ -54,6 +56,10 @@ class Study:
     def __post_init__(self) -> None:
         if self.slices is not None and self.slices < 1:
             raise ConfigError(f"{self.slices} slices of every volume: want at least 1, or leave it out for all")
+        for name in ("accelerations", "tracks"):
+            given = getattr(self, name)
+            if len(set(given)) < len(given):
+                raise ConfigError(f"{name} {', '.join(map(str, given))}: one came twice; give each once")
 
     def track(self, track: Track | None) -> "Study":
         """The study of one track alone."""
@@ -77,6 +83,7 @@ def evaluate(study: Study, *, reuse: Sequence[Path] = (), progress: Progress | N
 
     given, skipped = entrants(study.methods, samples=study.samples, device=study.device)
     rows: list[dict[str, Any]] = []
+    names = labels(files, study.data)
     total = max(1, len(study.tracks)) * len(files) * len(study.accelerations) * len(given)
     with progress(total) if progress else nullcontext(lambda: None) as advance:
         for track in study.tracks or (None,):
@@ -84,13 +91,14 @@ def evaluate(study: Study, *, reuse: Sequence[Path] = (), progress: Progress | N
                 try:
                     full = fully_sampled(path, study.track(track))
                 except BayesMRIError as error:
-                    skipped.append(f"{path.name}: {error}")
+                    skipped.append(f"{names[path]}: {error}")
                     continue
                 for R in study.accelerations:
                     # coils, noise and mask are drawn once, before any method is asked
                     sampled = undersample(full, sampling_of(path, R, study))
                     for entrant in given:
-                        rows += _row(entrant, sampled, study, skipped, known, path=path, track=track, R=R)
+                        found = _row(entrant, sampled, study, skipped, known, path=path, track=track, R=R)
+                        rows += [{**row, "file": names[path]} for row in found]
                         advance()
     _check_rows(rows, given, skipped, study)
     skipped = list(dict.fromkeys(skipped))
@@ -137,6 +145,12 @@ def data_files(data: Path) -> list[Path]:
     return files
 
 
+def labels(files: Sequence[Path], data: Path) -> dict[Path, str]:
+    """What the files are called in results: by their names, or from the folder on where two share one."""
+    shared = {name for name, n in Counter(path.name for path in files).items() if n > 1}
+    return {path: path.relative_to(data).as_posix() if path.name in shared else path.name for path in files}
+
+
 def means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The mean over volumes for each track, method and acceleration, in the order of the rows."""
     groups: dict[tuple[str | None, str, float], list[dict[str, Any]]] = {}
@@ -168,13 +182,17 @@ def evaluate_to(
     from bayesmri.report.tables import latex
 
     targets = [out.with_suffix(ending) for ending in (".json", ".md", ".tex")]
+    # results of before may lie among the data, and are renewed
+    sources = [path for path in data_files(study.data) if path.suffix not in (".json", ".md", ".tex")]
+    sources += [file for name in study.methods for file in own_files(name)]
     for target in targets:
-        check_target(target)
+        check_target(target, *sources)
     result = evaluate(study, reuse=reuse, progress=progress)
 
     import torch
 
-    inputs = sorted({p for p in data_files(study.data) if p.name in {row["file"] for row in result["rows"]}})
+    used = {row["file"] for row in result["rows"]}
+    inputs = [path for path, name in labels(data_files(study.data), study.data).items() if name in used]
     result["provenance"] = provenance(
         command="evaluate", config=result["study"], seed=study.seed, inputs=inputs, threads=torch.get_num_threads()
     )
@@ -255,7 +273,6 @@ def _row(
     return [
         {
             **where,
-            "file": path.name,
             "coils": sampled.z.shape[1],
             "slices": len(sampled.z),
             **vars(result.metrics()),

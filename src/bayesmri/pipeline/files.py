@@ -13,9 +13,10 @@ from bayesmri.atomic import check_target
 from bayesmri.data.formats import read_images, read_kspace
 from bayesmri.data.kspace import Header, Images, KSpace
 from bayesmri.pipeline.choice import chosen
-from bayesmri.pipeline.options import Options, check_seed
+from bayesmri.pipeline.options import Options, check_seed, check_spread
 from bayesmri.pipeline.sampling import Sampling, undersample
 from bayesmri.pipeline.sampling import single_coil as to_single_coil
+from bayesmri.zoo import own_files
 
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
 
@@ -101,7 +102,7 @@ def undersample_file(
     path: Path, out: Path, sampling: Sampling, *, keep_truth: bool = True, single_coil: bool = False
 ) -> dict[str, Any]:
     """The lines of a mask, the others zero, in fastMRI's layout with `mask`; the truth goes along unless unwanted."""
-    check_target(out, path)
+    check_target(out, path, *sampling.files)
     kspace = read_kspace(path)
     check_seed(sampling.seed)
     sampled = undersample(to_single_coil(kspace) if single_coil else kspace, sampling)
@@ -126,8 +127,10 @@ def reconstruct_file(
 ) -> dict[str, Any]:
     """Reconstruct a file; write HDF5, and NIfTI and a PNG panel beside it where asked; return what was found."""
     targets = output_files(out, nifti=nifti, png=png, std=options.model is not None)
+    sources = [path, *([] if sampling is None else sampling.files)]
+    sources += own_files(options.model) if isinstance(options.model, str) else []
     for target in targets.values():
-        check_target(target, path)
+        check_target(target, *sources)
     kspace = measured = read_kspace(path)
     if options.single_coil:
         kspace = to_single_coil(kspace)
@@ -135,6 +138,7 @@ def reconstruct_file(
         check_seed(sampling.seed)
         kspace = undersample(kspace, sampling)
     options, choice = chosen(options, kspace)
+    check_spread(options.samples)
 
     from bayesmri.pipeline.outputs import facts, save
     from bayesmri.pipeline.reconstruct import reconstruct

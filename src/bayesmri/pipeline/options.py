@@ -60,9 +60,21 @@ class Options:
                     f"an error bound at the level {self.level:g} came with the method {self.method}, which has none: "
                     "give a model that was calibrated (bayesmri calibrate)"
                 )
+        if self.tv_weight is not None and (self.model is not None or self.method != "tv"):
+            taken = self.method if self.model is None else "a model"
+            raise ConfigError(f"a weight of total variation ({self.tv_weight:g}) came with {taken}: it belongs to tv")
+        if self.single_coil and self.coils is not None:
+            raise ConfigError(f"{self.coils} virtual coils and a single emulated one were asked for: leave one out")
         if self.keep_samples and not self.samples:
             raise ConfigError("samples are to be kept and none drawn: give their number, such as 32")
         check_seed(self.seed)
+
+
+def check_spread(samples: int) -> int:
+    """For files, which hold the samples' standard deviation."""
+    if samples == 1:
+        raise ConfigError("1 sample: one alone has no standard deviation; want at least 2, or none")
+    return samples
 
 
 @dataclass(frozen=True)

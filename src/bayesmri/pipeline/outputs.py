@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmri.analysis.quality import foreground
 from bayesmri.atomic import atomic_paths
 from bayesmri.data.kspace import Header
 from bayesmri.export.h5 import write_reconstruction
@@ -71,14 +72,16 @@ def about(result: Reconstruction) -> dict[str, dict[str, object]]:
 
 
 def bound_facts(result: Reconstruction) -> dict[str, Any]:
-    """JSON values: the bound, how wide it is, and the share of pixels it holds where the truth is known."""
+    """JSON values: the bound, how wide it is, and the share of its region that it holds where the truth is known."""
     if result.calibration is None or result.error_bound is None:
         return {} if result.bound_note is None else {"bound_note": result.bound_note}
     known = {**about(result)["error_bound"], "mean_over_mean_image": _ratio(result.error_bound, result.image)}
     if result.truth is not None:
         X, Y = common_crop(result.image, result.truth)
         bound, _ = common_crop(result.error_bound, result.truth)
-        known["covered"] = float(np.mean(np.abs(X - Y) <= bound))
+        inside = foreground(Y) if result.calibration.region == "foreground" else np.ones(Y.shape, dtype=bool)
+        if inside.any():
+            known["covered"] = float(np.mean((np.abs(X - Y) <= bound)[inside]))
     return {"error_bound": known}
 
 

@@ -46,6 +46,11 @@ class Sampling:
             )
 
     @property
+    def files(self) -> list[Path]:
+        """The mask's own file, where it is one."""
+        return [] if self.mask in RULES else [Path(self.mask)]
+
+    @property
     def needs_full_data(self) -> bool:
         """Whether anything is to be undersampled at all."""
         return self.acceleration is not None or self.mask not in RULES

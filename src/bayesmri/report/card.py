@@ -25,7 +25,7 @@ def listed(model: Shipped) -> dict[str, Any]:
         "coils": "1" if coils.get("Q", 1) == 1 else f"{coils.get('mode')} {coils.get('Q')}",
         "R": model.acceleration,
         "accelerations": list(model.accelerations),
-        "parameters": parameters.get("total"),
+        "parameters": parameters.get("reconstruction"),
         "S": model.record.get("S") if model.record.get("T") else None,  # a network has neither
         "weights": "posterior" if model.stochastic else "deterministic",
         "entropy": card.get("entropy"),

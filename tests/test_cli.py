@@ -218,6 +218,13 @@ def test_bad_files_get_one_line_and_leave_nothing(knee: Path, tmp_path: Path) ->
         ["recon", "{knee}", "-o", "out.h5", "--device", "cuda:77"],
         ["recon", "{knee}", "-o", "."],
         ["recon", "{knee}", "-o", "{knee}"],
+        ["recon", "{knee}", "-o", "out.nii.gz"],
+        ["recon", "{knee}", "-o", "out.PNG"],
+        ["undersample", "{knee}", "-o", "out.npy"],
+        ["simulate", "--phantom", "knee", "-o", "out.dcm", "--size", "32"],
+        ["undersample", "{knee}", "-o", "out.h5", "--mask", "equispaced", "--offset", "99999999999999999999"],
+        ["recon", "{knee}", "-o", "out.h5", "--acceleration", "4", "--mask", "equispaced", "--offset", "400"],
+        ["recon", "{knee}", "-o", "out.h5", "--acceleration", "4", "--mask", "equispaced", "--offset=-1"],
         ["undersample", "{knee}"],
         ["simulate", "-o", "out.h5"],
         ["simulate", "{knee}", "-o", "out.h5"],
@@ -247,3 +254,53 @@ def test_misuse_is_one_line_and_exit_code_2(
     assert "internal" not in error
     assert list(tmp_path.iterdir()) == []
     assert knee.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("argv", "advice"),
+    [
+        (["recon", "--acceleration", "4"], "leave the acceleration out to reconstruct it as it is"),
+        (["recon", "--mask", "mask.txt"], "leave the mask out to reconstruct it as it is"),
+        (["undersample"], "want fully sampled data; reconstruct this as it is"),
+        (["undersample", "--mask", "mask.txt"], "want fully sampled data; reconstruct this as it is"),
+        (["recon", "--center-fraction", "0.08"], "undersampled data has its own lines, leave that out"),
+    ],
+)
+def test_advice_for_undersampled_data_can_be_followed(
+    argv: list[str], advice: str, knee: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sampled, mask = tmp_path / "r4.h5", tmp_path / "mask.txt"
+    assert main(["undersample", str(knee), "-o", str(sampled)]) == 0
+    mask.write_text("10" * 20)
+    words = [str(mask) if word == "mask.txt" else word for word in argv]
+    capsys.readouterr()
+    assert main([*words, str(sampled), "-o", str(tmp_path / "out.h5")]) == 2
+    error = capsys.readouterr().err
+    assert error.rstrip().endswith(advice)
+    assert error.count("\n") == 1
+
+
+def test_a_folder_is_blamed_and_not_the_output_in_it(
+    knee: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inside = tmp_path / "x.h5"
+    inside.write_bytes(knee.read_bytes())
+    for verb in ("recon", "undersample"):
+        assert main([verb, str(tmp_path), "-o", str(inside)]) == 2
+        assert capsys.readouterr().err.startswith(f"bayesmri: {tmp_path} is a folder without DICOM files: want a file")
+    assert inside.read_bytes() == knee.read_bytes()
+
+
+def test_the_axes_that_are_wanted_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(tmp_path / "flat.h5", "w") as file:
+        file["kspace"] = np.ones((16, 16), np.complex64)
+    assert main(["recon", str(tmp_path / "flat.h5"), "-o", str(tmp_path / "out.h5")]) == 2
+    wanted = "want 3 or 4 axes, (slices, rows, columns) of one coil or (slices, coils, rows, columns)"
+    assert capsys.readouterr().err.rstrip().endswith(wanted)
+
+
+@pytest.mark.parametrize("name", ["out.h5", "out.hdf5", "out", "out.v2", "nii.h5"])
+def test_hdf5_may_have_any_name_of_its_own(knee: Path, tmp_path: Path, name: str) -> None:
+    assert main(["recon", str(knee), "-o", str(tmp_path / name), "--method", "zero-filled"]) == 0
+    with h5py.File(tmp_path / name) as file:
+        assert "reconstruction" in file

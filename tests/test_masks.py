@@ -87,6 +87,30 @@ def test_the_offset_moves_an_equispaced_mask() -> None:
     assert second[1]
 
 
+@pytest.mark.parametrize("R", [1, 2, 3.7, 4, 8])
+def test_the_offset_is_the_first_line_outside_the_centre_and_no_other_is_taken(R: float) -> None:
+    """As many offsets as leave every line in its place; the next one would wrap around, or leave a gap too wide."""
+    for W in range(32, 200):
+        n = n_calibration_lines(W, R, None)
+        first, n_rest = (W - n + 1) // 2, round(W / R) - n
+        spacing = -(-(W - n) // n_rest)  # rounded up
+        for offset in range(spacing):
+            mask = equispaced_mask(W, R, offset=offset, rng=rng())
+            outer = torch.cat((mask[:first], mask[first + n :]))
+            assert int(torch.nonzero(outer)[0]) == offset
+            assert int(mask.sum()) == round(W / R)
+        for offset in (-1, spacing, 400, 99999999999999999999):
+            with pytest.raises(MaskError, match=f"offset {offset} came"):
+                equispaced_mask(W, R, offset=offset, rng=rng())
+
+
+def test_a_mask_of_the_centre_alone_has_no_offset() -> None:
+    centre = equispaced_mask(64, 8, center_fraction=0.125, offset=0, rng=rng())
+    assert int(centre.sum()) == 8
+    with pytest.raises(MaskError, match="the only one possible"):
+        equispaced_mask(64, 8, center_fraction=0.125, offset=1, rng=rng())
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [

@@ -1,17 +1,19 @@
 """The few functions a script or a notebook needs."""
 
+import operator
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesmri.bounds import Region
-from bayesmri.data.kspace import Header, KSpace
+from bayesmri.data.guard import one_line
+from bayesmri.data.kspace import Header, Images, KSpace
 from bayesmri.data.sampling import finish, mask_from_file
-from bayesmri.errors import DataError, ShapeError
+from bayesmri.errors import ConfigError, DataError, ShapeError
 from bayesmri.pipeline.options import BASELINES, MethodName, Options
-from bayesmri.pipeline.sampling import Sampling
+from bayesmri.pipeline.sampling import RULES, Sampling, check_full, keep_lines
 from bayesmri.pipeline.sampling import undersample as _undersample
 
 if TYPE_CHECKING:
@@ -24,27 +26,48 @@ def as_kspace(z: ArrayLike, mask: ArrayLike | None = None) -> KSpace:
 
     mask: one bool per column; found in the data as the readers of files do unless given.
     """
-    array = np.asarray(z)
+    if isinstance(z, Images):
+        raise DataError(
+            f"magnitude images came ({z.header.source}), no k-space: `bayesmri simulate` makes k-space of them"
+        )
+    if isinstance(z, str | Path):
+        raise DataError(f"the name {one_line(z)} came: want k-space; bayesmri.read gives that of a file")
+    array = _array("k-space", z)
     if array.dtype.kind != "c":
         raise DataError(f"an array of {array.dtype} came: k-space is complex; for magnitude images simulate it first")
     if not 2 <= array.ndim <= 4:
         raise ShapeError(f"an array of shape {array.shape} came: want (H, W), (coils, H, W) or (slices, coils, H, W)")
     volume: NDArray[np.complex64] = array.reshape((1,) * (4 - array.ndim) + array.shape).astype(np.complex64)
-    lines = None if mask is None else mask_from_file(np.asarray(mask), volume.shape[-1])
+    lines = None if mask is None else mask_from_file(_array("the mask", mask), volume.shape[-1])
     return finish(volume, Header(source="array"), mask=lines)
 
 
 def undersample(
     kspace: KSpace | ArrayLike,
-    acceleration: float = 4.0,
+    acceleration: float | None = None,
     *,
     center_fraction: float | None = None,
-    mask: str = "random",
-    offset: int | None = None,
-    seed: int = 0,
+    mask: str | Path | ArrayLike = "random",
+    offset: SupportsIndex | None = None,
+    seed: SupportsIndex = 0,
 ) -> KSpace:
-    """Exactly round(W/R) lines of fully sampled data; `truth` of the result is the fully sampled image."""
-    return _undersample(_as_kspace(kspace), Sampling(acceleration, center_fraction, mask, offset, seed))
+    """Exactly round(W/R) lines of fully sampled data; `truth` of the result is the fully sampled image.
+
+    acceleration: R, 4 unless given or the mask is one's own.
+    mask: random, equispaced, a file, or an array of 0 and 1, one for each column.
+    """
+    full, own = _as_kspace(kspace), not isinstance(mask, str) or mask not in RULES
+    sampling = Sampling(
+        4.0 if acceleration is None and not own else _number("acceleration", acceleration),
+        _number("center fraction", center_fraction),
+        str(mask) if isinstance(mask, str | Path) else "array",
+        None if offset is None else _whole("offset", offset),
+        _whole("seed", seed),
+    )
+    if isinstance(mask, str | Path):
+        return _undersample(full, sampling)
+    check_full(full)
+    return keep_lines(full, mask_from_file(_array("the mask", mask), full.z.shape[-1]))
 
 
 def load_model(path: str | Path) -> "Model":
@@ -58,8 +81,8 @@ def reconstruct(
     kspace: KSpace | ArrayLike,
     model: "str | Path | Model" = "tv",
     *,
-    samples: int = 0,
-    seed: int = 0,
+    samples: SupportsIndex = 0,
+    seed: SupportsIndex = 0,
     keep_samples: bool = False,
     fast: bool = False,
     level: float | None = None,
@@ -87,12 +110,12 @@ def reconstruct(
             method=method,
             model=learned,
             device=device,
-            tv_weight=tv_weight,
-            samples=samples,
-            seed=seed,
+            tv_weight=_number("TV weight", tv_weight),
+            samples=_whole("samples", samples),
+            seed=_whole("seed", seed),
             keep_samples=keep_samples,
             fast=fast,
-            level=level,
+            level=_number("level", level),
         ),
     )
 
@@ -132,15 +155,15 @@ def calibrate(
     wanted = Wanted(
         data=Path(data),
         level=level,
-        acceleration=acceleration,
-        samples=samples,
+        acceleration=_number("acceleration", acceleration),
+        samples=None if samples is None else _whole("samples", samples),
         fast=fast,
         region=region,
-        cap=cap,
+        cap=_number("cap", cap),
         by_file=by_file,
-        slices=slices,
+        slices=None if slices is None else _whole("slices", slices),
         mask=mask,
-        seed=seed,
+        seed=_whole("seed", seed),
     )
     return with_bound(loaded.model, run(loaded, wanted)[0])
 
@@ -154,3 +177,31 @@ def _named(model: "str | Path | Model") -> "tuple[MethodName, str | Model | None
 
 def _as_kspace(value: KSpace | ArrayLike) -> KSpace:
     return value if isinstance(value, KSpace) else as_kspace(value)
+
+
+def _array(name: str, value: ArrayLike) -> NDArray[Any]:
+    """Whatever NumPy makes an array of."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors on a GPU or with gradients
+        raise ShapeError(f"{name} is no array ({one_line(error, limit=120)}): want one of equal rows") from error
+
+
+def _whole(name: str, value: object) -> int:
+    """Any integer type, NumPy's too; neither 1.5 nor "3"."""
+    try:
+        return operator.index(cast(Any, value))
+    except TypeError as error:
+        raise ConfigError(f"{name} {one_line(repr(value), limit=60)}: want a whole number") from error
+
+
+def _number(name: str, value: object) -> float | None:
+    """Any real number; None stays."""
+    if value is None:
+        return None
+    try:
+        if isinstance(value, str | bytes):
+            raise TypeError("text")
+        return float(cast(Any, value))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"{name} {one_line(repr(value), limit=60)}: want a number") from error

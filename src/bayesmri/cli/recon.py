@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from bayesmri.cli.inspect import print_notes
 from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json, print_metrics, sampling_line
 from bayesmri.cli.progress import progress
@@ -48,7 +49,7 @@ def recon(
     file
         K-space of any known format.
     output
-        HDF5 file to write; FILE.recon.h5 in the working folder unless given.
+        HDF5 file to write, .h5 or .hdf5; FILE.recon.h5 in the working folder unless given.
     method
         How to fill the missing lines.
     model
@@ -59,9 +60,9 @@ def recon(
     center_fraction
         Share of the lines in the calibration area; 0.32/R unless given.
     mask
-        random, equispaced, or a file (.npy or text) with one value per line, 0 for a missing one.
+        random, equispaced, or a file (.npy or text) with one value per line, 1 if acquired, else 0.
     offset
-        First line of an equispaced mask outside the calibration area; drawn unless given.
+        First line of an equispaced mask outside the calibration area, from 0; drawn unless given.
     seed
         Of the mask and of the samples, which derive their own random numbers from it.
     samples
@@ -119,6 +120,7 @@ def recon(
         png=png,
         progress=partial(progress, title=model or method, unit="samples" if options.samples else "slices"),
     )
+    print_notes(made["notes"])
     if json:
         print_json(made)
         return

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from bayesmri.cli.inspect import print_notes
 from bayesmri.cli.options import Out, Whole, parse_shape
 from bayesmri.cli.output import count, print_json
 from bayesmri.cli.progress import progress
@@ -53,6 +54,7 @@ def simulate(
     source = _source(images, phantom, contrast, size, slices)
     bar = partial(progress, title="simulate")
     made = simulate_file(source, output, coils=coils, snr_db=snr, seed=seed, progress=bar)
+    print_notes(made["notes"])
     if json:
         print_json(made)
     else:

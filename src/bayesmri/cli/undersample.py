@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from bayesmri.cli.inspect import print_notes
 from bayesmri.cli.options import Out, Whole
 from bayesmri.cli.output import print_json, sampling_line
 from bayesmri.pipeline.files import undersample_file
@@ -35,9 +36,9 @@ def undersample(
     center_fraction
         Share of the lines in the calibration area; 0.32/R unless given (8 % at R=4, 4 % at R=8).
     mask
-        random, equispaced, or a file (.npy or text) with one value per line, 0 for a missing one.
+        random, equispaced, or a file (.npy or text) with one value per line, 1 if acquired, else 0.
     offset
-        First line of an equispaced mask outside the calibration area; drawn unless given.
+        First line of an equispaced mask outside the calibration area, from 0; drawn unless given.
     single_coil
         Combine the coils into one emulated coil first, as fastMRI's single-coil track does.
     truth
@@ -51,6 +52,7 @@ def undersample(
         acceleration = 4.0
     sampling = Sampling(acceleration, center_fraction, mask, offset, seed)
     made = undersample_file(file, output, sampling, keep_truth=truth, single_coil=single_coil)
+    print_notes(made["notes"])
     if json:
         print_json(made)
     else:

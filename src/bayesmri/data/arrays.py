@@ -46,15 +46,19 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: int) -> NDA
     return array
 
 
-def read_array(stream: IO[bytes], name: str, *, length: int, stored: int, budget: int) -> NDArray[Any]:
-    """The array behind an npy header, whose shape and dtype are checked first; pickled objects never."""
+def read_header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """(shape, whether in Fortran's order, dtype) of an npy stream, which then stands at the values."""
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    elif version == (2, 0):
-        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
-    else:
-        raise FormatError(f"{name} is of npy version {version}: want 1.0 or 2.0, as np.save writes for numbers")
+        return np.lib.format.read_array_header_1_0(stream)
+    if version == (2, 0):
+        return np.lib.format.read_array_header_2_0(stream)
+    raise FormatError(f"{name} is of npy version {version}: want 1.0 or 2.0, as np.save writes for numbers")
+
+
+def read_array(stream: IO[bytes], name: str, *, length: int, stored: int, budget: int) -> NDArray[Any]:
+    """The array behind an npy header, whose shape and dtype are checked first; pickled objects never."""
+    shape, fortran, dtype = read_header(stream, name)
     if dtype.kind not in "buifc":
         raise FormatError(f"{name} has dtype {one_line(dtype, limit=60)}: want complex64 or complex128 k-space")
     claimed = check_bytes(name, shape, dtype.itemsize, stored=stored, budget=budget)

@@ -22,6 +22,7 @@ from bayesmri.data.safe_h5 import (
 )
 from bayesmri.data.sampling import as_slices, finish, mask_from_file
 
+AXES = "(slices, rows, columns) of one coil or (slices, coils, rows, columns)"
 TRUTHS = ("reconstruction_rss", "reconstruction_esc", "reconstruction")
 
 
@@ -34,7 +35,7 @@ class Truth:
 def read_fastmri(path: Path, *, budget: int | None = None) -> KSpace:
     """Axis −2 is the readout x of the header's encoded space, axis −1 the phase-encoding y."""
     with open_h5(path) as file:
-        z = as_slices(read_complex(file, "kspace", ndim=(3, 4), budget=budget), three="slices")
+        z = as_slices(read_complex(file, "kspace", ndim=(3, 4), axes=AXES, budget=budget), three="slices")
         check_grid(z.shape, ndim=4, axes="(slices, coils, H, W)")
         present = names(file)
         mask = read_real(file, "mask", ndim=(1, 2, 3, 4), budget=budget) if "mask" in present else None

@@ -39,7 +39,7 @@ def as_images(volume: NDArray[Any], header: Header) -> Images:
 def read_images_h5(path: Path, *, budget: int | None = None) -> Images:
     """Dataset `image` (slices, H, W) or (H, W), integers or floats."""
     with open_h5(path) as file:
-        volume = read_real(file, "image", ndim=(2, 3), budget=budget)
+        volume = read_real(file, "image", ndim=(2, 3), axes="(rows, columns) or (slices, rows, columns)", budget=budget)
         keys = ("anatomy", "subject", "licence", "source")
         facts = {key: value for key in keys if (value := text_attribute(file, key))}
         header = Header(source="image HDF5", acquisition=facts.get("anatomy", ""), patient_id=facts.get("subject", ""))

@@ -95,11 +95,3 @@ def check_finite(name: str, array: NDArray[np.generic]) -> None:
                 f"{name} holds {bad} NaN or Inf values, first in slice {index}: "
                 "want finite numbers; export the data again or drop that slice"
             )
-
-
-def acquired_lines(z: NDArray[np.complex64]) -> NDArray[np.bool_]:
-    """The columns that hold any signal in any slice, coil or row: bool (W,)."""
-    lines = np.zeros(z.shape[-1], dtype=bool)
-    for part in z:
-        lines |= np.any(part != 0, axis=tuple(range(part.ndim - 1)))
-    return lines

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.data.arrays import read_array
+from bayesmri.data.arrays import read_array, read_header
 from bayesmri.data.guard import one_line
 from bayesmri.errors import MaskError
 
@@ -15,7 +15,7 @@ MAX_BYTES = 1 << 20  # a mask is one number per line; nothing honest is larger
 
 
 def read_mask(path: Path) -> NDArray[np.bool_]:
-    """bool (W,): lines whose value is not 0 are acquired. Text holds 0s and 1s, separated or not."""
+    """bool (W,): lines whose value is 1 are acquired. Text holds 0s and 1s, separated or not."""
     name = one_line(path.name)
     try:
         if not path.is_file():  # a pipe would block, a device never ends
@@ -36,11 +36,18 @@ def read_mask(path: Path) -> NDArray[np.bool_]:
 
 def _npy(content: bytes, name: str) -> NDArray[Any]:
     try:
-        values = read_array(io.BytesIO(content), name, length=len(content), stored=len(content), budget=MAX_BYTES)
+        kind = read_header(io.BytesIO(content), name)[2].kind
+        values = None
+        if kind in "biuf":
+            values = read_array(io.BytesIO(content), name, length=len(content), stored=len(content), budget=MAX_BYTES)
     except Exception as error:  # headers are parsed by ast, which raises several unrelated types
         raise MaskError(f"{name} is a damaged .npy file: save the mask again") from error
-    if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-        raise MaskError(f"{name} holds {values.dtype} values: want finite numbers, 0 for a missing line")
+    if values is None:
+        words = {"U": "text", "S": "text", "O": "Python objects", "c": "complex numbers"}.get(kind, "no numbers")
+        raise MaskError(f"{name} holds {words}: want numbers, 1 for an acquired line and 0 for a missing one")
+    wrong = values[~np.isin(values, (0, 1))]
+    if wrong.size:
+        raise MaskError(f"{name} holds the value {wrong[0]:g}: want 1 for an acquired line and 0 for a missing one")
     return values
 
 

@@ -77,7 +77,7 @@ def read_nifti(path: Path, *, budget: int | None = None) -> Images:
 
 def _first_volume(image: Any, shape: tuple[int, ...]) -> tuple[NDArray[Any], tuple[str, ...]]:
     if len(shape) < 2:
-        raise FormatError(f"the NIfTI image has shape {shape}: want 2, 3 or 4 axes")
+        raise FormatError(f"the NIfTI image has shape {shape}: want 2, 3 or 4 axes (columns, rows, slices, volumes)")
     if len(shape) == 2:
         return np.asarray(image.dataobj)[:, :, None], ()
     extra = shape[3:]

@@ -67,8 +67,10 @@ def where(group: Any, name: str) -> str:
     return f"`{one_line(inside)}` in {one_line(Path(group.file.filename).name)}"
 
 
-def read_complex(group: Any, name: str, *, ndim: tuple[int, ...], budget: int | None = None) -> NDArray[np.complex64]:
-    """A complex dataset as complex64; complex128 and (real, imag) pairs of floats are converted."""
+def read_complex(
+    group: Any, name: str, *, ndim: tuple[int, ...], axes: str = "", budget: int | None = None
+) -> NDArray[np.complex64]:
+    """A complex dataset as complex64; complex128 and (real, imag) pairs of floats are converted. axes: in words."""
     data = dataset(group, name)
     pair = _pair_names(data.dtype)
     if not (pair or (data.dtype.kind == "c" and data.dtype.itemsize in (8, 16))):
@@ -76,7 +78,7 @@ def read_complex(group: Any, name: str, *, ndim: tuple[int, ...], budget: int | 
             f"{where(group, name)} has dtype {one_line(data.dtype, limit=60)}: want complex64 or complex128 k-space; "
             "real and imaginary parts belong into one complex array"
         )
-    raw = _read(group, name, data, ndim=ndim, budget=budget)
+    raw = _read(group, name, data, ndim=ndim, axes=axes, budget=budget)
     if pair:
         out = np.empty(raw.shape, dtype=np.complex64)
         out.real, out.imag = raw[pair[0]], raw[pair[1]]
@@ -84,15 +86,17 @@ def read_complex(group: Any, name: str, *, ndim: tuple[int, ...], budget: int | 
     return to_complex64(raw)
 
 
-def read_real(group: Any, name: str, *, ndim: tuple[int, ...], budget: int | None = None) -> NDArray[Any]:
-    """A dataset of booleans, integers or floats, in the dtype it is stored in."""
+def read_real(
+    group: Any, name: str, *, ndim: tuple[int, ...], axes: str = "", budget: int | None = None
+) -> NDArray[Any]:
+    """A dataset of booleans, integers or floats, in the dtype it is stored in. axes: in words."""
     data = dataset(group, name)
     if data.dtype.kind not in "buif" or data.dtype.itemsize > 8:
         raise FormatError(
             f"{where(group, name)} has dtype {one_line(data.dtype, limit=60)}: "
             "want real numbers (an integer or float dtype)"
         )
-    return _read(group, name, data, ndim=ndim, budget=budget)
+    return _read(group, name, data, ndim=ndim, axes=axes, budget=budget)
 
 
 def read_text(group: Any, name: str) -> str:
@@ -150,17 +154,19 @@ def _pair_names(dtype: np.dtype[Any]) -> tuple[str, str] | None:
     return (fields[0], fields[1]) if fields in (("real", "imag"), ("r", "i")) and floats else None
 
 
-def _read(group: Any, name: str, data: Any, *, ndim: tuple[int, ...], budget: int | None) -> NDArray[Any]:
-    check_size(group, name, data, ndim=ndim, budget=budget)
+def _read(group: Any, name: str, data: Any, *, ndim: tuple[int, ...], axes: str, budget: int | None) -> NDArray[Any]:
+    check_size(group, name, data, ndim=ndim, axes=axes, budget=budget)
     return np.asarray(data[()])
 
 
-def check_size(group: Any, name: str, data: Any, *, ndim: tuple[int, ...], budget: int | None = None) -> None:
+def check_size(
+    group: Any, name: str, data: Any, *, ndim: tuple[int, ...], axes: str = "", budget: int | None = None
+) -> None:
     """A dataset with so many axes, within the budget, and really stored."""
     label = where(group, name)
     if data.ndim not in ndim:
         wanted = " or ".join(str(n) for n in ndim)
-        raise FormatError(f"{label} has shape {data.shape}: want {wanted} axes")
+        raise FormatError(f"{label} has shape {data.shape}: want {wanted} axes{axes and f', {axes}'}")
     stored = data.id.get_storage_size()
     claimed = check_bytes(label, data.shape, data.dtype.itemsize, stored=stored, budget=byte_budget(budget))
     if claimed and not stored:

@@ -1,14 +1,23 @@
 """Which lines were acquired: every k-space reader ends here."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.data.kspace import Header, KSpace, acquired_lines, check_finite, check_grid
+from bayesmri.data.kspace import Header, KSpace, check_finite, check_grid
 from bayesmri.errors import DataError, FormatError, MaskError
 
 SMALLEST, LARGEST = 1e-12, 1e12  # scanners' units lie between 1e-7 and 1e7
+SCATTERED = 0.1  # of the points: so many exact zeros between measured ones are no accident of rounding
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Where k-space is not exactly zero: lines (slices, Q, W) in any row, points (slices, H, W) in any coil."""
+
+    lines: NDArray[np.bool_]
+    points: NDArray[np.bool_]
 
 
 def finish(
@@ -21,16 +30,83 @@ def finish(
     """Check z (slices, Q, H, W) and settle its mask. z is zeroed outside the mask, in place."""
     check_grid(z.shape, ndim=4, axes="(slices, coils, H, W)")
     check_finite("k-space", z)
+    if mask is not None and not mask.all():
+        z[..., ~mask] = 0
+    found = signal(z)
+    lines = np.asarray(found.lines.any(axis=(0, 1)))
+    notes: tuple[str, ...] = ()
+    known = mask is not None
     if mask is None:
-        mask, notes = sampling_pattern(acquired_lines(z))
-    else:
-        notes = ()
-        if not mask.all():
-            z[..., ~mask] = 0
-        if not acquired_lines(z).any():
-            raise DataError("k-space is zero everywhere on the acquired lines: there is nothing to reconstruct")
+        mask, notes = sampling_pattern(lines)
+    elif not lines.any():
+        raise DataError("k-space is zero everywhere on the acquired lines: there is nothing to reconstruct")
+    elif lacks(lines, mask):
+        raise MaskError(
+            f"the mask calls {int(mask.sum())} lines acquired, of which {int((mask & ~lines).sum())} hold nothing but "
+            "zeros: want the lines that were measured; correct the mask or leave it out"
+        )
+    check_scattered(found.points)
+    check_one_mask(found.lines, mask if known or mask.all() else None)
     check_scale(z)
     return KSpace(z=z, mask=mask, header=replace(header, notes=header.notes + notes), truth=truth)
+
+
+def signal(z: NDArray[np.complex64]) -> Signal:
+    """Slice by slice, to bound the memory."""
+    lines, points = np.zeros((*z.shape[:2], z.shape[3]), dtype=bool), np.zeros((len(z), *z.shape[2:]), dtype=bool)
+    for s, part in enumerate(z):
+        held = part != 0
+        held.any(axis=1, out=lines[s])
+        held.any(axis=0, out=points[s])
+    return Signal(lines, points)
+
+
+def lacks(held: NDArray[np.bool_], wanted: NDArray[np.bool_]) -> bool:
+    """Whether wanted columns are empty in another way than zero padding, which is about as wide at both edges.
+
+    The padding of an edge ends somewhere between the last wanted column that is empty and the first that is not.
+    """
+    missing, there = wanted & ~held, np.flatnonzero(held)
+    first, last = int(there[0]), int(there[-1])
+    if missing[first:last].any():
+        return True
+    left = _end(missing[:first]), first
+    right = _end(missing[:last:-1]), len(held) - 1 - last
+    return max(left[0] - right[1], right[0] - left[1]) > _slack(len(held))
+
+
+def check_one_mask(lines: NDArray[np.bool_], mask: NDArray[np.bool_] | None) -> None:
+    """Every slice and coil with any signal holds the same columns: lines (slices, Q, W).
+
+    mask: what was acquired, where that is known: then zero padding may differ.
+    """
+    live = np.argwhere(lines.any(axis=-1))
+    union = np.asarray(lines.any(axis=(0, 1)))
+    for s, q in live:
+        held = lines[s, q]
+        if (held == union).all() or (mask is not None and not lacks(held, mask)):
+            continue
+        t, r = next(index for index in live if (lines[tuple(index)] & ~held).any())
+        raise MaskError(
+            f"slice {s}, coil {q} holds {int(held.sum())} of {len(union)} lines and slice {t}, coil {r} others "
+            f"({int((lines[t, r] & ~held).sum())}): want one mask for all slices and coils; split the file by its masks"
+        )
+
+
+def check_scattered(points: NDArray[np.bool_]) -> None:
+    """Few exact zeros lie between measured points of a column; rows that are empty everywhere do not count."""
+    zeros = total = 0
+    rows = points.any(axis=(0, 2))
+    for part in points:
+        held = part[rows]
+        between = np.logical_or.accumulate(held) & np.logical_or.accumulate(held[::-1])[::-1]
+        total += int(between.sum())
+        zeros += int((between & ~held).sum())
+    if zeros > SCATTERED * total:
+        raise DataError(
+            f"{100 * zeros / total:.0f} % of the points within the acquired columns of k-space are exactly zero "
+            "(undersampled along two axes?): only whole lines along the last axis may be missing"
+        )
 
 
 def check_scale(z: NDArray[np.complex64]) -> None:
@@ -57,7 +133,7 @@ def sampling_pattern(lines: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], tuple
         return lines, ()
     if left == right == 0:
         return lines, ()
-    if abs(left - right) <= max(2, W // 32):
+    if abs(left - right) <= _slack(W):
         note = f"{left} empty columns at the left and {right} at the right edge of k-space were taken as zero padding"
         return np.ones_like(lines), (note,)
     note = f"{left} empty columns at the left and {right} at the right edge of k-space were taken as partial Fourier"
@@ -69,14 +145,14 @@ def mask_from_file(values: NDArray[np.generic], columns: int) -> NDArray[np.bool
     flat = np.squeeze(values)
     if flat.shape != (columns,):
         raise MaskError(
-            f"the file's mask has shape {values.shape} but k-space has {columns} columns: "
+            f"the mask has shape {values.shape} but k-space has {columns} columns: "
             "want one value per column (phase encoding is the last axis)"
         )
     if flat.dtype.kind not in "buif" or not np.isin(flat, (0, 1)).all():
-        raise MaskError("the file's mask holds values other than 0 and 1: want one bool per column")
+        raise MaskError("the mask holds values other than 0 and 1: want one bool per column")
     mask: NDArray[np.bool_] = flat.astype(bool)
     if not mask.any():
-        raise DataError("the file's mask keeps no line: there is nothing to reconstruct")
+        raise DataError("the mask keeps no line: there is nothing to reconstruct")
     return mask
 
 
@@ -89,3 +165,13 @@ def as_slices(z: NDArray[np.complex64], *, three: str) -> NDArray[np.complex64]:
     if z.ndim == 4:
         return z
     raise FormatError(f"k-space of shape {z.shape} came: want (H, W), ({three}, H, W) or (slices, coils, H, W)")
+
+
+def _slack(W: int) -> int:
+    """By how many columns the zero padding of one edge may exceed that of the other."""
+    return max(2, W // 32)
+
+
+def _end(missing: NDArray[np.bool_]) -> int:
+    """How many entries there are up to the last True."""
+    return int(np.flatnonzero(missing).max(initial=-1)) + 1

@@ -57,16 +57,19 @@ def equispaced_mask(
 ) -> Tensor:
     """Calibration area, and the rest of round(W/R) lines evenly over the others; gaps differ by at most one line.
 
-    offset: shifts the pattern by that many outer lines, cyclically; None draws it from `rng`.
+    offset: the first outer line taken, less than the spacing; None draws it from `rng`.
     """
     mask, outer, n_rest = _calibrated(W, R, center_fraction)
+    n_outer = len(outer)
+    largest = 0 if n_rest == 0 else (n_outer - 1) // n_rest
+    if offset is not None and not 0 <= offset <= largest:
+        wanted = f"a whole number from 0 to {largest}, less than the spacing" if largest else "0, the only one possible"
+        raise MaskError(f"offset {offset} came for {n_rest} of {n_outer} lines outside the centre: want {wanted}")
     if n_rest == 0:
         return mask
-    n_outer = len(outer)
     if offset is None:
         offset = int(torch.randint(max(1, n_outer // n_rest), (1,), generator=rng))
-    lines = (torch.arange(n_rest) * n_outer // n_rest + offset) % n_outer
-    mask[outer[lines]] = True
+    mask[outer[torch.arange(n_rest) * n_outer // n_rest + offset]] = True
     return mask
 
 

@@ -11,14 +11,18 @@ from numpy.typing import NDArray
 
 from bayesmri.atomic import check_target
 from bayesmri.data.formats import read_images, read_kspace
+from bayesmri.data.guard import is_folder, one_line
 from bayesmri.data.kspace import Header, Images, KSpace
+from bayesmri.errors import OutputError
 from bayesmri.pipeline.choice import chosen
+from bayesmri.pipeline.inspect import file_notes, mask_warnings
 from bayesmri.pipeline.options import Options, check_seed, check_spread
 from bayesmri.pipeline.sampling import Sampling, undersample
 from bayesmri.pipeline.sampling import single_coil as to_single_coil
 from bayesmri.zoo import own_files
 
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
+OTHER_FORMATS = (".nii", ".nii.gz", ".png", ".json", ".npy", ".npz", ".dcm", ".txt")
 
 
 @dataclass(frozen=True)
@@ -43,9 +47,11 @@ def simulate_file(
     """Fully sampled k-space of magnitude images or of a phantom, in fastMRI's layout."""
     if isinstance(source, Path):
         check_target(out, source)
+        check_ending(out)
         images, inputs = read_images(source), [source]
     else:
         check_target(out)
+        check_ending(out)
         images, inputs = phantom_images(source, seed=seed, progress=progress), []
     config = {"source": source.name if isinstance(source, Path) else asdict(source)}
     return simulate_images(
@@ -79,7 +85,14 @@ def simulate_images(
     kspace = KSpace(z=u, mask=np.ones(u.shape[-1], dtype=bool), header=images.header)
     provenance = _provenance("simulate", {**config, **asdict(scanner)}, seed, inputs)
     write_kspace(out, kspace, provenance=provenance, truth=fully_sampled_image(u))
-    return {"output": str(out), "slices": u.shape[0], "coils": u.shape[1], "shape": list(u.shape[2:]), "seed": seed}
+    return {
+        "output": str(out),
+        "slices": u.shape[0],
+        "coils": u.shape[1],
+        "shape": list(u.shape[2:]),
+        "seed": seed,
+        "notes": file_notes(images),
+    }
 
 
 def phantom_images(request: PhantomRequest, *, seed: int, progress: Progress | None = None) -> Images:
@@ -102,9 +115,11 @@ def undersample_file(
     path: Path, out: Path, sampling: Sampling, *, keep_truth: bool = True, single_coil: bool = False
 ) -> dict[str, Any]:
     """The lines of a mask, the others zero, in fastMRI's layout with `mask`; the truth goes along unless unwanted."""
+    check_file(path)
     check_target(out, path, *sampling.files)
+    check_ending(out)
     kspace = read_kspace(path)
-    check_seed(sampling.seed)
+    notes = file_notes(kspace)
     sampled = undersample(to_single_coil(kspace) if single_coil else kspace, sampling)
 
     from bayesmri.export.h5 import write_kspace
@@ -112,7 +127,7 @@ def undersample_file(
     config = {**asdict(sampling), "single_coil": single_coil}
     provenance = _provenance("undersample", config, sampling.seed, [path])
     write_kspace(out, sampled, provenance=provenance, truth=sampled.truth if keep_truth else None)
-    return {"output": str(out), **sampling_facts(sampled)}
+    return {"output": str(out), **sampling_facts(sampled), "notes": notes + mask_warnings(sampled.mask)}
 
 
 def reconstruct_file(
@@ -126,17 +141,20 @@ def reconstruct_file(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Reconstruct a file; write HDF5, and NIfTI and a PNG panel beside it where asked; return what was found."""
+    check_file(path)
     targets = output_files(out, nifti=nifti, png=png, std=options.model is not None)
     sources = [path, *([] if sampling is None else sampling.files)]
     sources += own_files(options.model) if isinstance(options.model, str) else []
     for target in targets.values():
         check_target(target, *sources)
+    check_ending(out)
     kspace = measured = read_kspace(path)
+    notes = file_notes(kspace)
     if options.single_coil:
         kspace = to_single_coil(kspace)
     if sampling is not None:
-        check_seed(sampling.seed)
-        kspace = undersample(kspace, sampling)
+        kspace = undersample(kspace, sampling, otherwise=f"leave {sampling.given} out to reconstruct it as it is")
+        notes += mask_warnings(kspace.mask)
     options, choice = chosen(options, kspace)
     check_spread(options.samples)
 
@@ -160,7 +178,21 @@ def reconstruct_file(
         **({} if choice is None else {"chosen": choice}),
         **sampling_facts(kspace),
         "outputs": [str(target) for target in targets.values()],
+        "notes": notes,
     }
+
+
+def check_file(path: Path) -> None:
+    """A folder is no k-space: said before anything is said of an output that lies in it."""
+    if is_folder(path):
+        read_kspace(path)
+
+
+def check_ending(out: Path) -> None:
+    """HDF5 is not written under the name of another format."""
+    ending = next((e for e in OTHER_FORMATS if out.name.lower().endswith(e)), None)
+    if ending is not None:
+        raise OutputError(f"{one_line(out.name)} is to be HDF5 and ends in {ending}: give a name that ends in .h5")
 
 
 def output_files(out: Path, *, nifti: bool, png: bool, std: bool) -> dict[str, Path]:

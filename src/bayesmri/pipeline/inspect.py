@@ -45,6 +45,12 @@ def inspect_file(path: Path) -> Inspection:
     return _inspect_kspace(path, value) if isinstance(value, KSpace) else _inspect_images(path, value)
 
 
+def file_notes(value: KSpace | Images) -> list[str]:
+    """What `inspect` would say of it besides facts: the reader's notes, then warnings."""
+    warnings = kspace_warnings(value) if isinstance(value, KSpace) else image_warnings(value)
+    return [*value.header.notes, *warnings]
+
+
 def _inspect_kspace(path: Path, kspace: KSpace) -> Inspection:
     slices, Q, H, W = kspace.z.shape
     header = kspace.header
@@ -73,7 +79,6 @@ def _inspect_kspace(path: Path, kspace: KSpace) -> Inspection:
 def _inspect_images(path: Path, images: Images) -> Inspection:
     slices, H, W = images.magnitude.shape
     header = images.header
-    flat = [i for i, X in enumerate(images.magnitude) if X.max() == X.min()]
     return Inspection(
         file=path.name,
         format=header.source,
@@ -89,8 +94,14 @@ def _inspect_images(path: Path, images: Images) -> Inspection:
         has_affine=header.affine is not None,
         facts=dict(header.facts),
         notes=header.notes,
-        warnings=(f"slices without contrast: {_some(flat)}",) if flat else (),
+        warnings=tuple(image_warnings(images)),
     )
+
+
+def image_warnings(images: Images) -> list[str]:
+    """What no k-space worth reconstructing can be made of."""
+    flat = [i for i, X in enumerate(images.magnitude) if X.max() == X.min()]
+    return [f"slices without contrast: {_some(flat)}"] if flat else []
 
 
 def kspace_warnings(kspace: KSpace) -> list[str]:
@@ -104,7 +115,20 @@ def kspace_warnings(kspace: KSpace) -> list[str]:
         coil_energy += p.sum(axis=(1, 2))
         if not p.any():
             empty.append(i)
-    return [*_signal_warnings(power, coil_energy, empty), *_sampling_warnings(kspace, power)]
+    return [*_signal_warnings(power, coil_energy, empty), *_row_warnings(power), *mask_warnings(kspace.mask)]
+
+
+def mask_warnings(mask: NDArray[np.bool_]) -> list[str]:
+    """Of a mask with missing lines: the central one, or too many side by side."""
+    if mask.all():
+        return []
+    warnings = []
+    if not mask[len(mask) // 2]:
+        warnings.append("the central line of k-space was not acquired: no method can know the image's mean")
+    gaps = np.diff(np.flatnonzero(np.concatenate(([True], mask, [True])))) - 1
+    if gaps.max() > WIDEST_GAP * len(mask):
+        warnings.append(f"{int(gaps.max())} neighbouring lines are missing: partial Fourier rather than acceleration?")
+    return warnings
 
 
 def _signal_warnings(power: NDArray[np.float64], coil_energy: NDArray[np.float64], empty: list[int]) -> list[str]:
@@ -125,23 +149,15 @@ def _signal_warnings(power: NDArray[np.float64], coil_energy: NDArray[np.float64
     return warnings
 
 
-def _sampling_warnings(kspace: KSpace, power: NDArray[np.float64]) -> list[str]:
-    warnings = []
+def _row_warnings(power: NDArray[np.float64]) -> list[str]:
     acquired = np.flatnonzero(power.sum(axis=1))
     rows = power[acquired[0] : acquired[-1] + 1].sum(axis=1)
-    if not rows.all():
-        warnings.append(
-            f"{int((rows == 0).sum())} rows between acquired ones are empty: the phase-encoding axis must be the last; "
-            "transposed data?"
-        )
-    if kspace.fully_sampled:
-        return warnings
-    if not kspace.mask[len(kspace.mask) // 2]:
-        warnings.append("the central line of k-space was not acquired: no method can know the image's mean")
-    gaps = np.diff(np.flatnonzero(np.concatenate(([True], kspace.mask, [True])))) - 1
-    if gaps.max() > WIDEST_GAP * len(kspace.mask):
-        warnings.append(f"{int(gaps.max())} neighbouring lines are missing: partial Fourier rather than acceleration?")
-    return warnings
+    if rows.all():
+        return []
+    return [
+        f"{int((rows == 0).sum())} rows between acquired ones are empty: the phase-encoding axis must be the last; "
+        "transposed data?"
+    ]
 
 
 def _some(indices: list[int]) -> str:

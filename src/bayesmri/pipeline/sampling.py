@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bayesmri.data.kspace import KSpace
 from bayesmri.data.masks import read_mask
 from bayesmri.errors import ConfigError, MaskError
+from bayesmri.pipeline.options import check_seed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,9 +30,16 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        asked = self.mask == "equispaced" or self.center_fraction is not None or self.offset is not None
+        asked = [
+            *(["a center fraction"] if self.center_fraction is not None else []),
+            *(["an equispaced mask"] if self.mask == "equispaced" else []),
+            *(["an offset"] if self.offset is not None else []),
+        ]
         if self.acceleration is None and self.mask in RULES and asked:
-            raise ConfigError(f"a choice of {self.mask} lines came without an acceleration: give one, such as 4")
+            raise ConfigError(
+                f"{' and '.join(asked)} came without an acceleration: give one, such as 4, if the data is fully "
+                "sampled; undersampled data has its own lines, leave that out"
+            )
         if self.offset is not None and self.mask != "equispaced":
             raise ConfigError(f"offset {self.offset} came with the mask {self.mask}: it belongs to equispaced")
         if self.acceleration is not None and self.mask not in RULES:
@@ -44,6 +52,7 @@ class Sampling:
                 f"center fraction {self.center_fraction:g} came with the mask {self.mask}: "
                 f"it belongs to {' and '.join(RULES)}"
             )
+        check_seed(self.seed)
 
     @property
     def files(self) -> list[Path]:
@@ -51,19 +60,35 @@ class Sampling:
         return [] if self.mask in RULES else [Path(self.mask)]
 
     @property
+    def given(self) -> str:
+        """What asks for undersampling, in words."""
+        return "the mask" if self.acceleration is None else "the acceleration"
+
+    @property
     def needs_full_data(self) -> bool:
         """Whether anything is to be undersampled at all."""
         return self.acceleration is not None or self.mask not in RULES
 
 
-def undersample(kspace: KSpace, sampling: Sampling) -> KSpace:
-    """z = M_R u, with the root-sum-of-squares of F⁻¹u as the truth; u must be fully sampled."""
+def undersample(kspace: KSpace, sampling: Sampling, *, otherwise: str = "") -> KSpace:
+    """z = M_R u, with the root-sum-of-squares of F⁻¹u as the truth; u must be fully sampled.
+
+    otherwise: what to do with undersampled data.
+    """
+    check_full(kspace, otherwise=otherwise)
+    return keep_lines(kspace, draw_mask(kspace.z.shape[-1], sampling))
+
+
+def check_full(kspace: KSpace, *, otherwise: str = "") -> None:
     if not kspace.fully_sampled:
         raise MaskError(
-            f"the data is already undersampled (R={kspace.acceleration:.3g}): leave the acceleration out to "
-            "reconstruct it as it is"
+            f"the data is already undersampled (R={kspace.acceleration:.3g}): "
+            f"{otherwise or 'want fully sampled data; reconstruct this as it is'}"
         )
-    mask = draw_mask(kspace.z.shape[-1], sampling)
+
+
+def keep_lines(kspace: KSpace, mask: NDArray[np.bool_]) -> KSpace:
+    """The lines of a mask (W,) of fully sampled data, whose image becomes the truth."""
     return replace(kspace, z=kspace.z * mask, mask=mask, truth=fully_sampled_image(kspace.z))
 
 

@@ -1,0 +1,107 @@
+"""The Python door: arrays and numbers of any kind, and one clear line where they cannot be meant."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bayesmri
+from bayesmri.errors import BayesMRIError
+from reader_files import random_kspace, write_h5
+
+W = 40
+LINES = np.arange(W) % 4 == 0
+
+
+def kspace() -> np.ndarray:
+    return random_kspace(1, 2, 24, W)
+
+
+def test_the_default_acceleration_gives_way_to_a_mask_of_ones_own(tmp_path: Path) -> None:
+    np.save(tmp_path / "m.npy", LINES)
+    (tmp_path / "m.txt").write_text("".join(str(int(line)) for line in LINES))
+    for mask in (tmp_path / "m.npy", str(tmp_path / "m.npy"), str(tmp_path / "m.txt"), LINES, LINES.astype(int)):
+        sampled = bayesmri.undersample(kspace(), mask=mask)
+        np.testing.assert_array_equal(sampled.mask, LINES)
+        np.testing.assert_array_equal(sampled.z, kspace() * LINES)
+        assert sampled.truth is not None
+    np.testing.assert_array_equal(bayesmri.undersample(kspace(), mask=LINES.tolist()).mask, LINES)
+
+
+def test_R_is_4_unless_given() -> None:
+    assert bayesmri.undersample(kspace()).acceleration == 4
+    assert bayesmri.undersample(kspace(), 2).acceleration == 2
+    np.testing.assert_array_equal(bayesmri.undersample(kspace()).mask, bayesmri.undersample(kspace(), 4.0).mask)
+
+
+def test_integers_of_numpy_are_integers() -> None:
+    for seed in (np.int64(3), np.uint8(3), np.array(3)):
+        np.testing.assert_array_equal(
+            bayesmri.undersample(kspace(), seed=seed).mask, bayesmri.undersample(kspace(), seed=3).mask
+        )
+    one = bayesmri.undersample(kspace(), mask="equispaced", offset=np.int32(1))
+    np.testing.assert_array_equal(one.mask, bayesmri.undersample(kspace(), mask="equispaced", offset=1).mask)
+    assert bayesmri.reconstruct(kspace(), "zero-filled", samples=np.int64(0), seed=np.int64(2)).mean.shape == (1, 24, W)
+
+
+RAGGED = [[1j, 2j], [3j]]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"seed": -1}, "seed -1: want"),
+        ({"seed": 2**63}, "seed 9223372036854775808: want"),
+        ({"seed": 1.5}, r"seed 1\.5: want a whole number"),
+        ({"seed": None}, "seed None: want a whole number"),
+        ({"acceleration": "4"}, "acceleration '4': want a number"),
+        ({"acceleration": 4, "mask": LINES}, "leave one of the two out"),
+        ({"acceleration": 4, "mask": "m.npy"}, "leave one of the two out"),
+        ({"center_fraction": 0.1, "mask": LINES}, "center fraction"),
+        ({"center_fraction": [0.1, 0.2]}, r"center fraction \[0\.1, 0\.2\]: want a number"),
+        ({"mask": "equispaced", "offset": 1.5}, r"offset 1\.5: want a whole number"),
+        ({"mask": "equispaced", "offset": 99}, "offset 99 came"),
+        ({"mask": LINES * 0.5}, "0 and 1"),
+        ({"mask": LINES[:-1]}, "40 columns"),
+        ({"mask": np.zeros(W)}, "keeps no line"),
+        ({"mask": [[1, 0], [1]]}, "the mask is no array"),
+    ],
+)
+def test_what_undersample_cannot_use_is_one_line(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(BayesMRIError, match=words) as caught:
+        bayesmri.undersample(kspace(), **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"samples": "3"}, "samples '3': want a whole number"),
+        ({"samples": 1.5}, r"samples 1\.5: want a whole number"),
+        ({"seed": 2.0}, r"seed 2\.0: want a whole number"),
+        ({"seed": -1}, "seed -1: want"),
+        ({"tv_weight": "much"}, "TV weight 'much': want a number"),
+        ({"level": "high"}, "level 'high': want a number"),
+        ({"kspace": RAGGED}, "k-space is no array"),
+        ({"kspace": "scan.h5"}, r"scan\.h5 came: want k-space; bayesmri\.read"),
+        ({"kspace": np.ones((16, 16))}, "k-space is complex"),
+    ],
+)
+def test_what_reconstruct_cannot_use_is_one_line(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(BayesMRIError, match=words) as caught:
+        bayesmri.reconstruct(**({"kspace": kspace()} | options))
+    assert "\n" not in str(caught.value)
+
+
+def test_images_are_sent_to_simulate(tmp_path: Path) -> None:
+    images: Any = bayesmri.read(write_h5(tmp_path / "i.h5", {"image": np.arange(512.0).reshape(2, 16, 16)}))
+    for use in (bayesmri.reconstruct, bayesmri.undersample, bayesmri.as_kspace):
+        with pytest.raises(BayesMRIError, match=r"magnitude images came .*simulate` makes k-space of them"):
+            use(images)
+
+
+def test_undersampled_arrays_are_not_undersampled_again() -> None:
+    for mask in ("random", LINES):
+        with pytest.raises(BayesMRIError, match=r"already undersampled \(R=4\): want fully sampled data"):
+            bayesmri.undersample(kspace() * LINES, mask=mask)

@@ -14,9 +14,10 @@ from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
 from bayesmri.errors import ConfigError
 from bayesmri.model import Coils, Model
-from bayesmri.pipeline.files import PhantomRequest, simulate_file
+from bayesmri.pipeline.files import PhantomRequest, reconstruct_file, simulate_file
 from bayesmri.pipeline.options import Options
 from bayesmri.pipeline.outputs import bound_facts
+from bayesmri.pipeline.sampling import Sampling
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.zoo import own_files, shipped
 
@@ -104,6 +105,24 @@ def test_one_sample_has_no_deviation_to_write(here: Path, capsys: pytest.Capture
     )
     assert "no standard deviation" in capsys.readouterr().err
     assert not (here / "out.h5").exists()
+
+
+def test_a_method_and_a_model_are_one_too_many(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main([*["recon", "scan.h5", "-o", "out.h5", "--method", "tv", "--acceleration", "4", "--model"], "model.json"])
+        == 2
+    )
+    assert "leave one of the two out" in capsys.readouterr().err
+    assert not (here / "out.h5").exists()
+
+
+@pytest.mark.parametrize(("R", "far"), [(4, False), (5, False), (8, True), (2, True)])
+def test_other_accelerations_than_those_of_training_are_pointed_out(here: Path, R: float, far: bool) -> None:
+    made = reconstruct_file(here / "scan.h5", here / "out.h5", Options(model="tdv-single-r4"), Sampling(R))
+    notes = [note for note in made["notes"] if "extrapolations" in note]
+    assert len(notes) == far
+    if far:
+        assert "trained for R = 4 and the data has R = " in notes[0]
 
 
 def test_volumes_of_one_name_are_told_apart(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from bayesmri.cli.inspect import print_notes
 from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json, print_metrics, sampling_line
 from bayesmri.cli.progress import progress
+from bayesmri.errors import ConfigError
 from bayesmri.memory import keep_memory
 from bayesmri.pipeline.files import reconstruct_file, with_ending
 from bayesmri.pipeline.options import MethodName, Options
@@ -22,7 +23,7 @@ def recon(
     /,
     *,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
-    method: MethodName = "tv",
+    method: MethodName | None = None,
     model: str | None = None,
     acceleration: float | None = None,
     center_fraction: float | None = None,
@@ -51,7 +52,7 @@ def recon(
     output
         HDF5 file to write, .h5 or .hdf5; FILE.recon.h5 in the working folder unless given.
     method
-        How to fill the missing lines.
+        How to fill the missing lines; tv unless a model is given.
     model
         Trained model instead of a method: auto (a shipped one that fits coils and acceleration), a name that `bayesmri
         models` lists, a run folder of `bayesmri train`, or a model's .json file.
@@ -95,10 +96,12 @@ def recon(
     json
         Print JSON instead of text.
     """
+    if method is not None and model is not None:
+        raise ConfigError(f"the method {method} and the model {model} came: leave one of the two out")
     keep_memory()
     sampling = Sampling(acceleration, center_fraction, mask, offset, seed)
     options = Options(
-        method=method,
+        method=method or "tv",
         model=model,
         tv_weight=tv_weight,
         coils=coils,
@@ -118,7 +121,7 @@ def recon(
         sampling if sampling.needs_full_data else None,
         nifti=nifti,
         png=png,
-        progress=partial(progress, title=model or method, unit="samples" if options.samples else "slices"),
+        progress=partial(progress, title=model or options.method, unit="samples" if options.samples else "slices"),
     )
     print_notes(made["notes"])
     if json:

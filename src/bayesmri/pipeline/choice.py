@@ -1,10 +1,13 @@
 """`auto` as a model: the shipped one for the coils and the acceleration of the data at hand."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from bayesmri.data.kspace import KSpace
 from bayesmri.pipeline.options import Options
-from bayesmri.zoo import AUTO, choose, reason
+from bayesmri.zoo import AUTO, choose, entry, reason, trained_for
+
+FAR = 1.5  # times, or part of, an acceleration that a model was trained for
 
 
 def chosen(options: Options, kspace: KSpace) -> tuple[Options, str | None]:
@@ -17,3 +20,18 @@ def chosen(options: Options, kspace: KSpace) -> tuple[Options, str | None]:
     coils, R = kspace.z.shape[1], kspace.acceleration
     model = choose(coils=coils, acceleration=R, samples=options.samples)
     return replace(options, model=str(model.path)), reason(model, coils=coils, acceleration=R)
+
+
+def extrapolation(options: Options, kspace: KSpace) -> list[str]:
+    """A sentence where a model's file says that it was trained for quite other accelerations than the data has."""
+    if not isinstance(options.model, str):
+        return []
+    from bayesmri.checkpoint import locate
+
+    model, R = entry(locate(Path(options.model))), kspace.acceleration
+    if not model.accelerations or any(1 / FAR <= R / known <= FAR for known in model.accelerations):
+        return []
+    return [
+        f"the model was trained for {trained_for(model)} and the data has R = {R:.3g}: image and standard deviation "
+        "are extrapolations, the latter may be too small"
+    ]

@@ -14,7 +14,7 @@ from bayesmri.data.formats import read_images, read_kspace
 from bayesmri.data.guard import is_folder, one_line
 from bayesmri.data.kspace import Header, Images, KSpace
 from bayesmri.errors import OutputError
-from bayesmri.pipeline.choice import chosen
+from bayesmri.pipeline.choice import chosen, extrapolation
 from bayesmri.pipeline.inspect import file_notes, mask_warnings
 from bayesmri.pipeline.options import Options, check_seed, check_spread
 from bayesmri.pipeline.sampling import Sampling, undersample
@@ -157,6 +157,7 @@ def reconstruct_file(
         notes += mask_warnings(kspace.mask)
     options, choice = chosen(options, kspace)
     check_spread(options.samples)
+    notes += extrapolation(options, kspace)
 
     from bayesmri.pipeline.outputs import facts, save
     from bayesmri.pipeline.reconstruct import reconstruct
@@ -239,6 +240,8 @@ def _recon_provenance(path: Path, options: Options, sampling: Sampling | None, c
 
     named = options if options.model is None else replace(options, model=model_name(options.model))
     config = {**asdict(named), "sampling": None if sampling is None else asdict(sampling)}
+    if options.model is not None:
+        del config["method"]  # whose place the model took
     if choice is not None:
         config["chosen"] = choice
     seed = options.seed if options.samples else None if sampling is None else sampling.seed

@@ -241,6 +241,27 @@ def test_too_few_subjects_are_refused_and_few_are_warned_of(
     assert "only middle slices" in said
 
 
+def test_levels_that_the_data_cannot_support_are_refused_with_the_highest(
+    data: Path, calibrated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The heads have one slice of 24 x 40 pixels, the last of them two: 960 pixels are the fewest."""
+    argv = ["calibrate", str(calibrated.with_name("plain.json")), "--data", str(data), "-o", str(tmp_path / "o.json")]
+    said = refused([*argv, "--samples", "2", "--level", "0.999999"], capsys)
+    assert f"the level 0.999999 lets a subject of {H * W} pixels" in said
+    highest = said.split("at most ")[1].split(",")[0]
+    assert 0.99 < float(highest) < 0.999999
+    above = f"{float(highest) + 0.1 * (1 - float(highest)):.9f}"
+    assert f"at most {highest}" in refused([*argv, "--samples", "2", "--level", above], capsys)
+    assert "a level of at most 0.83," in refused([*argv, "--samples", "2", "--level", "0.9", "--cap", "1"], capsys)
+    for few in ("0", "1", "-1"):
+        assert f"{few} samples: want at least 2" in refused([*argv, "--samples", few], capsys)
+    assert not (tmp_path / "o.json").exists()
+    assert main([*argv, "--samples", "2", "--level", highest]) == 0
+    said = capsys.readouterr().out
+    assert f"error bound at {100 * float(highest):.6g} %" in said
+    assert "at 100 %" not in said
+
+
 def test_training_files_are_noticed(calibrated: Path, data: Path) -> None:
     model = replace(tiny(), card={"data": {"train": {"sources": ["head0.h5"]}}})
     loaded = Loaded("mine", Path(), model)

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from bayesmri.analysis.conformal import (
     chosen_cap,
     conformal_factor,
+    highest_level,
     least_subjects,
     leave_one_out,
     missed,
     overshoot,
     scores,
 )
-from bayesmri.bounds import Calibration, Setting, unit_width
+from bayesmri.bounds import Calibration, Setting, extra_lines, percent, unit_width
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, ShapeError
 from bayesmri.physics.mask import MaskKind, MaskSpec
 from bayesmri.physics.pattern import centre_run, kind_of, n_calibration_lines
@@ -173,6 +174,30 @@ def test_how_many_subjects_a_level_needs() -> None:
     assert chosen_cap(3, 0.4) == 1.0  # never more than all pixels
 
 
+def test_a_level_needs_a_pixel_to_miss() -> None:
+    """Above the highest level nothing but the largest score of every subject counts; at it, others do, too."""
+    assert highest_level(4, 1000) == pytest.approx(0.999)
+    assert highest_level(4, 1000, 1.0) == pytest.approx(0.8)
+    assert highest_level(9, 5, 1.0) == pytest.approx(0.8)
+    given = [np.arange(1.0, 1001.0) + 0.1 * i for i in range(4)]
+    for level, empty in ((0.999, False), (0.9999, True)):
+        cap = chosen_cap(4, level)
+        found, of_largest = (conformal_factor(s, level=level, cap=cap) for s in (given, [s[-1:] for s in given]))
+        assert (found == of_largest) is empty
+
+
+@pytest.mark.parametrize("level", [0.9, 0.99, 0.999])
+def test_more_subjects_never_need_more_subjects(level: float) -> None:
+    """Whatever cap is chosen for n subjects, they are enough for it."""
+    assert all(n >= least_subjects(level, chosen_cap(n, level)) for n in range(1, 1200))
+
+
+def test_a_share_below_all_never_reads_as_all() -> None:
+    assert [percent(x) for x in (0.9, 0.95, 1.0, 0.0, 0.999999, 0.5)] == ["90", "95", "100", "0", "99.9999", "50"]
+    assert [percent(x, ".1f") for x in (0.9, 1.0, 0.99999, 0.912)] == ["90.0", "100.0", "99.999", "91.2"]
+    assert [percent(x, ".0f") for x in (0.18, 2e-6)] == ["18", "0.0002"]
+
+
 def test_scores_need_a_floor_and_equal_shapes() -> None:
     np.testing.assert_allclose(scores([[-3.0, 1.0]], [[2.0, 4.0]]), [0.25, 1.5])
     width = unit_width(np.array([[2.0, 10.0]]), np.zeros((1, 2)), floor=0.01)
@@ -226,6 +251,36 @@ def test_a_setting_holds_for_its_own_kind_of_data_alone() -> None:
         (drawn(fraction=0.02), "lines in the centre"),
     ):
         assert words in str(setting.misfit(mask, **fits))
+
+
+@pytest.mark.parametrize("kind", ["random", "equispaced"])
+def test_a_setting_holds_for_its_own_masks_but_for_1_in_1000(kind: MaskKind) -> None:
+    refused, n = 0, 500
+    sizes = [(R, W) for R in (2.0, 3.0, 4.0, 8.0) for W in (90, 128, 196, 368)]
+    for R, W in sizes:
+        for seed in range(n):
+            mask = MaskSpec(kind, R).draw(W, torch.Generator().manual_seed(seed)).numpy()
+            refused += Setting(R, kind).misfit(mask, coils=1, samples=32, fast=False) is not None
+    assert refused <= (2 * 1e-3 * n * len(sizes) if kind == "random" else 0)
+
+
+@pytest.mark.parametrize("W", [90, 128, 368])
+@pytest.mark.parametrize("kind", ["random", "equispaced"])
+def test_a_bound_of_8_percent_in_the_centre_is_not_for_twice_as_many(kind: MaskKind, W: int) -> None:
+    for fraction in (0.15, 0.19):
+        for seed in range(100):
+            mask = MaskSpec(kind, 4.0, fraction).draw(W, torch.Generator().manual_seed(seed)).numpy()
+            assert Setting(4.0, kind).misfit(mask, coils=1, samples=32, fast=False) is not None
+
+
+@pytest.mark.parametrize("p", [0.05, 0.2, 0.5, 0.8])
+def test_extra_lines_are_the_fewest_that_are_rarely_exceeded(p: float) -> None:
+    extra = extra_lines(p, "random")
+    rng = np.random.default_rng(0)
+    both = rng.geometric(1 - p, size=(2, 400_000)).sum(axis=0) - 2  # acquired lines before the first missing one
+    assert np.mean(both > extra) < 1.3e-3
+    assert np.mean(both > extra - 1) > 0.7e-3
+    assert (extra_lines(0.0, "random"), extra_lines(0.0, "equispaced")) == (0, 0)
 
 
 def calibration(**changes: Any) -> Calibration:

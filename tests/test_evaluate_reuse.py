@@ -10,6 +10,7 @@ from bayesmri.cli import main
 from bayesmri.errors import ConfigError, DataError
 from bayesmri.pipeline.evaluate import Study, evaluate, evaluate_to
 from bayesmri.pipeline.files import PhantomRequest, simulate_file
+from bayesmri.pipeline.publish import Publication, publish
 
 
 @pytest.fixture
@@ -77,7 +78,10 @@ def test_results_of_other_settings_are_refused(
         evaluate(Study(folder, ("zero-filled",), **change), reuse=[part])
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"rows": 3, "provenance": {"inputs": []}}', "[1]"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", '{"rows": 3, "provenance": {"inputs": []}}', "[1]", "[" * 100_000, '{"rows": [' + '"x",' * 100_000],
+)
 def test_what_is_no_result_is_one_line(
     folder: Path, tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,7 +89,23 @@ def test_what_is_no_result_is_one_line(
     part.write_text(text)
     argv = ["evaluate", "--data", str(folder), "--reuse", str(part), "-o", str(out)]
     assert main(argv) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert len(said) < 200
+    assert not out.exists()
+
+
+def test_a_scan_in_place_of_a_result_is_one_short_line(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its bytes are no text, and none of them are printed."""
+    scan, out = folder / "one.h5", tmp_path / "out.json"
+    assert main(["evaluate", "--data", str(folder), "--reuse", str(scan), "-o", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert said == "bayesmri: one.h5 is no results file (it is not text): want the .json of bayesmri evaluate\n"
+    with pytest.raises(DataError, match=r"one\.h5 is not a result .*\(it is not text\)") as caught:
+        publish(Publication(tmp_path, "mine", tmp_path, results=scan))
+    assert len(str(caught.value)) < 200
     assert not out.exists()
 
 

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +176,35 @@ def test_no_output_holds_a_nan(tmp_path: Path, bad: float) -> None:
 def test_a_truth_of_other_slices_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ShapeError, match="2 slices"):
         write_kspace(tmp_path / "x.h5", scan(1, (8, 8)), provenance={}, truth=np.ones((3, 8, 8), np.float32))
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+import numpy as np
+from bayesmri.data.kspace import Header
+from bayesmri.errors import OutputError
+from bayesmri.export.h5 import write_reconstruction
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+for n in (4_500, 5_000, 9_000, 9_900, 20_000):
+    for note in (10, 40_000):
+        result = {"a": np.ones(n, np.float32), "b": np.ones(n, np.float32), "mask": np.ones(40, np.bool_)}
+        try:
+            write_reconstruction(Path(sys.argv[1]), result, header=Header("x"), provenance={"note": "x" * note})
+        except OutputError as error:
+            print(error)
+"""
+
+
+def test_a_disk_that_is_full_between_datasets_is_one_line_and_no_crash(tmp_path: Path) -> None:
+    """HDF5 fails while it holds data of several datasets, and goes on to fail when it is closed."""
+    pytest.importorskip("resource", reason="limits on file size are POSIX")
+    target = tmp_path / "r.h5"
+    run = subprocess.run([sys.executable, "-c", FULL_DISK, target], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.splitlines() == [f"cannot write {target}: File too large"] * 10
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- NIfTI

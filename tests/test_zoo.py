@@ -315,6 +315,34 @@ def test_what_cannot_be_published_is_said(run: Path, weights: Path, scan: Path, 
     assert card["training"]["processor"] == "an abacus"
 
 
+def test_publishing_again_keeps_the_card_and_new_results_replace_the_old(weights: Path, tmp_path: Path) -> None:
+    facts = {"iterations": 7, "seed": 1, "hours": 2.0, "threads": 1, "processor": "an abacus", "stages": []}
+    card = {
+        "training": facts,
+        "data": {"files": [], "phantoms": []},
+        "limits": ["For research.", "Toy data."],
+        "predictor": {"kappa": 2.0},
+        "results": {"command": "old", "time": "then", "rows": [], "zero_filled": []},
+    }
+    save_model(tmp_path / "first.json", replace(tiny_model(), card=card))
+    again = publish(Publication(tmp_path / "first.json", "second", weights, limits=("New.", "Toy data.")))["card"]
+    assert again["limits"] == ["For research.", "Toy data.", "New."]
+    assert {key: again[key] for key in ("predictor", "results", "training")} == {
+        key: card[key] for key in ("predictor", "results", "training")
+    }
+    assert again["name"] == "second"
+    digest = json.loads((weights / "second.json").read_text())["files"]["weights"]["sha256"]
+    numbers = {"samples": 0, "volumes": 1, "psnr": 31.0, "nmse": 0.1, "ssim": 0.9, "seconds": 1.0, "parameters": 1}
+    row = {"method": "second", "weights": digest, "track": "single", "acceleration": 4.0, "file": "a.h5", **numbers}
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps({"rows": [row], "command": "new", "provenance": {"time": "now"}}))
+    wanted = Publication(weights / "second.json", "third", weights, results=results, processor="a slide rule")
+    third = publish(wanted)["card"]
+    assert (third["results"]["command"], third["results"]["rows"][0]["psnr"]) == ("new", 31.0)
+    assert third["limits"] == again["limits"]
+    assert third["training"] == {**facts, "processor": "a slide rule"}
+
+
 def test_the_hours_of_a_published_origin_are_counted_once(tmp_path: Path) -> None:
     """A run that went on from a published model, which itself went on from another run."""
     first = {"name": "first", "iterations": 5, "hours": 1.5}

@@ -5,6 +5,7 @@
 λ is found by `analysis/conformal.py`; the floor f keeps pixels without any spread from having a bound of 0.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,6 +21,7 @@ Images = NDArray[np.float32]
 
 FLOOR = 0.003  # f: gave the narrowest bounds on held-out training subjects
 TOLERANCE = 0.05  # of the number of acquired lines: R = 3.9 is what R = 4 becomes with some numbers of columns
+RARE = 1e-3  # probability that a mask of the setting itself is refused for its centre
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,8 @@ class Setting:
         if kind not in (None, self.mask):
             return f"it is for {self.mask} masks, the data's is {kind}"
         want, run = n_calibration_lines(W, self.acceleration, self.center_fraction), centre_run(mask)
-        # by chance the lines beside the calibration area are acquired too
-        if not want - 1 <= run <= 2 * want + 4:
+        share = max(0, lines - want) / max(1, W - want)  # of the lines outside the calibration area
+        if not want - 1 <= run <= want + extra_lines(share, self.mask):
             return f"it is for {want} of {W} lines in the centre, the data has {run}"
         return None
 
@@ -120,10 +122,36 @@ def unit_width(mean: NDArray[np.floating], std: NDArray[np.floating], *, floor: 
     return width
 
 
+def extra_lines(share: float, kind: MaskKind) -> int:
+    """How many more lines than its calibration area the centre of a mask shows, as those beside it are acquired too.
+
+    Of random ones the number k on both sides is the sum of two geometric ones, and more than the result have a
+    probability below RARE: P(k ≥ m) = pᵐ (1 + m (1 − p)), p the share of the lines outside that are acquired. Of
+    equispaced ones there are no more than ⌈p / (1 − p)⌉ on either side, 1 where no two neighbours are acquired.
+    """
+    p = min(max(share, 0.0), 1 - 1e-3)
+    if kind == "equispaced":
+        return 2 * math.ceil(p / (1 - p))
+    m = 1
+    while p**m * (1 + m * (1 - p)) >= RARE:
+        m += 1
+    return m - 1
+
+
 def check_level(level: float) -> float:
     if not 0 < level < 1:
         raise ConfigError(f"level {level:g}: want a share between 0 and 1, such as 0.9")
     return level
+
+
+def percent(share: float, form: str = ".4g") -> str:
+    """100 × share, with more digits where a share below 1 would read as 100, or one above 0 as 0."""
+    digits, kind = int(form[1:-1]), form[-1]
+    text = f"{100 * share:.{digits}{kind}}"
+    while 0 < share < 1 and float(text) in (0.0, 100.0) and digits < 16:
+        digits += 1
+        text = f"{100 * share:.{digits}{kind}}"
+    return text
 
 
 def _drawn(samples: int, fast: bool) -> str:

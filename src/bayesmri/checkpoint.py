@@ -9,6 +9,8 @@ give away.
 
 import hashlib
 import json
+import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -295,7 +297,11 @@ def _score(path: Path) -> float | None:
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
     with atomic_path(path) as temporary:
-        save_file(plain, temporary)
+        try:
+            save_file(plain, temporary)
+        except SafetensorError as error:  # its words hold the system's number of what went wrong
+            number = re.search(r"os error (\d+)", str(error))
+            raise OSError(int(number[1]), os.strerror(int(number[1]))) if number else error from error
 
 
 def _write_json(path: Path, record: dict[str, Any]) -> None:

@@ -82,7 +82,17 @@ def overshoot(n: int, level: float, cap: float) -> float:
 
 def chosen_cap(n: int, level: float) -> float:
     """1 where n subjects afford it within two points of the level, else 2α: a function of n alone, never of scores."""
-    return 1.0 if overshoot(n, level, 1.0) <= OVERSHOOT else min(1.0, CAP_SHARE * (1 - level))
+    affordable = n >= least_subjects(level) and overshoot(n, level, 1.0) <= OVERSHOOT
+    return 1.0 if affordable else min(1.0, CAP_SHARE * (1 - level))
+
+
+def highest_level(n: int, pixels: int, cap: float | None = None) -> float:
+    """What n subjects can support, the smallest of so many pixels.
+
+    α is at least one pixel of each: far below it the cap 2α counts a subject that misses one pixel as one that misses
+    all, and nothing is left of the scores but the largest of each. A cap B of its own needs α ≥ B/(n + 1), too.
+    """
+    return 1 - max(1 / max(1, pixels), 0.0 if cap is None else cap / (n + 1))
 
 
 @dataclass(frozen=True)

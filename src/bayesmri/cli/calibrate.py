@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from bayesmri.bounds import FLOOR, Region
+from bayesmri.bounds import FLOOR, Region, percent
 from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json
 from bayesmri.cli.progress import progress
 from bayesmri.memory import keep_memory
 from bayesmri.pipeline.calibrate import Wanted, calibrate_file
+
+SHARES = ("coverage", "worst", "held_out", "in_foreground")
 
 
 def calibrate(
@@ -50,14 +52,15 @@ def calibrate(
         Folder of fully sampled k-space or magnitude images, of any known format, that was not trained on. Files that
         name the same patient are one subject.
     level
-        Share of a new subject's pixels that the bound is to hold, on average over subjects.
+        Share of a new subject's pixels that the bound is to hold, on average over subjects; at most all but one of the
+        smallest subject's pixels.
     output
         The model's .json file to write, with its weights beside it; a copy unless it is MODEL itself. May be left out
         where MODEL is a file of its own.
     acceleration
         R; the one the model was trained for unless given.
     samples
-        Draws N for every slice, 32 unless given (6 with --fast); the bound holds for this number alone.
+        Draws N for every slice, at least 2, 32 unless given (6 with --fast); the bound holds for this number alone.
     fast
         Calibrate the fast route, which makes the standard deviation of a few samples with the model's predictor.
     region
@@ -120,13 +123,14 @@ def _say(made: dict[str, Any]) -> None:
         f"R = {setting['acceleration']:g}, {setting['mask']} masks, {setting['samples']} samples"
     )
     print(
-        f"error bound at {100 * made['level']:.4g} %, {made['region']}: "
+        f"error bound at {percent(made['level'])} %, {made['region']}: "
         f"{made['factor']:.3g} (std + {100 * made['floor']:.3g} % of the maximum)"
     )
-    held = "" if made["held_out"] is None else f"; each left out in turn: {100 * made['held_out']:.1f} %"
-    print(f"covered: {100 * made['coverage']:.1f} % on average, {100 * made['worst']:.1f} % of the worst subject{held}")
-    if made["region"] == "everywhere" and made["in_foreground"] is not None:
-        print(f"covered in the foreground alone: {100 * made['in_foreground']:.1f} % on average (--region foreground)")
+    shares = {key: percent(made[key], ".1f") for key in SHARES if made[key] is not None}
+    held = f"; each left out in turn: {shares['held_out']} %" if "held_out" in shares else ""
+    print(f"covered: {shares['coverage']} % on average, {shares['worst']} % of the worst subject{held}")
+    if made["region"] == "everywhere" and "in_foreground" in shares:
+        print(f"covered in the foreground alone: {shares['in_foreground']} % on average (--region foreground)")
     print(f"promise: {made['guarantee']}")
     for line in made["warnings"]:
         print(f"note: {line}", file=sys.stderr)

@@ -27,19 +27,19 @@ def publish(
     Parameters
     ----------
     run
-        Run folder (its best checkpoint is taken), checkpoint or model.
+        Run folder (its best checkpoint is taken), checkpoint or model; a published one keeps what its card says.
     name
         Of the model, such as tdv-single-r4.
     out
         Folder to write to; models in the package's own folder of weights are shipped with it.
     results
-        JSON file of `bayesmri evaluate` on this run, for the metrics on the card.
+        JSON file of `bayesmri evaluate` on this run, for the metrics on the card, in place of any it has.
     licence
         Of training files that do not state their own.
     processor
         That the model was trained on, in place of what the run says.
     limit
-        A sentence for the limits on the card; may be repeated.
+        A further sentence for the limits on the card; may be repeated.
     json
         Print JSON instead of text.
     """

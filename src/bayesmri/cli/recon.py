@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from bayesmri.bounds import percent
 from bayesmri.cli.inspect import print_notes
 from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json, print_metrics, sampling_line
@@ -159,6 +160,6 @@ def bound_lines(made: Mapping[str, Any]) -> list[str]:
     held = f", holds {100 * bound['covered']:.1f} % of the pixels{where}" if "covered" in bound else ""
     share = 100 * bound["mean_over_mean_image"]
     return [
-        f"error bound at {100 * bound['level']:.4g} %: {share:.2g} % of the mean image on average{held}",
+        f"error bound at {percent(bound['level'])} %: {share:.2g} % of the mean image on average{held}",
         f"  {bound['guarantee']}",
     ]

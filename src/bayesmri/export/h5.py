@@ -1,10 +1,11 @@
 """HDF5 in fastMRI's layout: k-space that fastMRI's own tools read, reconstructions that its evaluation reads."""
 
 import json
-import os
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayesmri.atomic import atomic_path, check_values
 from bayesmri.data.kspace import Header, KSpace
-from bayesmri.errors import OutputError, ShapeError
+from bayesmri.errors import ShapeError
 from bayesmri.export.fastmri_header import fastmri_header
 from bayesmri.geometry import usable_affine, usable_voxel, voxel_sizes
 
@@ -69,22 +70,50 @@ def _write(
     stored = {name: _as_stored(array) for name, array in datasets.items()}
     for name, array in stored.items():
         check_values(name, array)
-    with atomic_path(path) as temporary:
+    with atomic_path(path) as temporary, _Disk(temporary, "w+") as disk:
         try:
-            with h5py.File(temporary, "w") as file:
+            with h5py.File(disk, "w") as file:
                 for name, array in stored.items():
                     file.create_dataset(name, data=array).attrs.update((about or {}).get(name, {}))
+                    disk.check()
                 if xml is not None:
                     file.create_dataset("ismrmrd_header", data=xml)
                 file.attrs.update(attributes)
-        except (OSError, RuntimeError) as error:  # a disk that fills up while closing is a RuntimeError of h5py
-            raise OutputError(f"cannot write {path}: {_reason(error)}") from error
+        finally:  # whatever HDF5 makes of it, this is the reason
+            disk.check()
 
 
-def _reason(error: Exception) -> str:
-    """The system's own words out of HDF5's, which run over several lines."""
-    number = re.search(r"errno = (\d+)", str(error))
-    return os.strerror(int(number[1])) if number else str(error).splitlines()[0]
+class _Disk(FileIO):
+    """A file that never fails in the sight of HDF5, which crashes the process when it cannot write what it holds.
+
+    The first error is kept for `check`.
+    """
+
+    error: BaseException | None = None
+
+    def check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    def write(self, data: Any, /) -> int:
+        rest = memoryview(data).cast("B")
+        n = len(rest)
+        with self._kept():
+            while rest:  # a disk that is nearly full takes a part
+                rest = rest[super().write(rest) :]
+        return n
+
+    def truncate(self, size: int | None = None, /) -> int:
+        with self._kept():
+            super().truncate(size)
+        return self.tell() if size is None else size
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:  # an interruption, too, would reach HDF5 as a failure
+            self.error = self.error or error
 
 
 def _as_stored(array: Array) -> Array:

@@ -1,13 +1,14 @@
 """Scale σ̂ into error bounds with data that the model has not seen, and store them with the model."""
 
 import math
+from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesmri.atomic import check_target
-from bayesmri.bounds import FLOOR, Calibration, Region, Setting, check_level
+from bayesmri.bounds import FLOOR, Calibration, Region, Setting, check_level, percent
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError, OutputError
 from bayesmri.pipeline.files import Progress
 from bayesmri.pipeline.options import FAST_SAMPLES
@@ -62,7 +63,7 @@ class Wanted:
             models=(name,),
             data=self.data,
             accelerations=(R,),
-            samples=self.samples or (FAST_SAMPLES if self.fast else SAMPLES),
+            samples=(FAST_SAMPLES if self.fast else SAMPLES) if self.samples is None else self.samples,
             slices=self.slices,
             mask=self.mask,
             center_fraction=self.center_fraction,
@@ -144,7 +145,7 @@ def fitted(subjects: "Subjects", wanted: Wanted, setting: Setting) -> tuple[Cali
 
     given, scores = subjects.of(wanted.region), subjects.scores(wanted.region)
     n, level = len(given), wanted.level
-    cap = _cap(wanted, n, volumes=subjects.volumes)
+    cap = _cap(wanted, n, volumes=subjects.volumes, pixels=min((s.size for s in scores), default=0))
     factor = conformal_factor(scores, level=level, cap=cap)
     covered = [1 - missed(s, factor) for s in scores]
     body = [1 - missed(s, factor) for s in subjects.scores("foreground")]
@@ -177,30 +178,50 @@ def fitted(subjects: "Subjects", wanted: Wanted, setting: Setting) -> tuple[Cali
 
 
 def _count_first(wanted: Wanted) -> None:
-    """Too few subjects are refused before anything is reconstructed; files that cannot be read do not count."""
+    """Too few subjects or pixels are refused before anything is reconstructed; files that cannot be read do not count.
+
+    The pixels are those of the whole grid: the region may hold fewer.
+    """
     from bayesmri.data.catalog import probe
     from bayesmri.pipeline.evaluate import data_files
 
-    names = []
+    pixels: Counter[str] = Counter()
+    volumes = 0
     for path in data_files(wanted.data):
         with suppress(BayesMRIError):
             found = probe(path)
-            names.append(str(path) if wanted.by_file else found.subject)
-    _cap(wanted, len(set(names)), volumes=len(names))
+            slices = found.slices if wanted.slices is None else min(found.slices, wanted.slices)
+            pixels[str(path) if wanted.by_file else found.subject] += slices * math.prod(found.shape)
+            volumes += 1
+    _cap(wanted, len(pixels), volumes=volumes, pixels=min(pixels.values(), default=0))
 
 
-def _cap(wanted: Wanted, n: int, *, volumes: int) -> float:
-    """B for n subjects, if they are enough for a finite factor."""
-    from bayesmri.analysis.conformal import chosen_cap, least_subjects
+def _cap(wanted: Wanted, n: int, *, volumes: int, pixels: int) -> float:
+    """B for n subjects, if they are enough for a finite factor. pixels: of the smallest of them."""
+    from bayesmri.analysis.conformal import ROUNDING, chosen_cap, highest_level, least_subjects
 
-    cap = chosen_cap(max(1, n), wanted.level) if wanted.cap is None else wanted.cap
-    need = max(LEAST, least_subjects(wanted.level, cap))
+    level, cap = wanted.level, wanted.cap
+    if cap is None:
+        cap = chosen_cap(max(1, n), level)
+    need, highest = max(LEAST, least_subjects(level, cap)), highest_level(n, pixels, wanted.cap)
     if n < need:
+        or_level = f", or a level of at most {_down(highest)}" if n >= LEAST else ""
         raise DataError(
-            f"{volumes} fully sampled volumes of {n} subject{'s' * (n != 1)} came to calibrate at the level "
-            f"{wanted.level:g}: want at least {need} subjects, or --by-file where every file is a subject of its own"
+            f"{volumes} fully sampled volumes of {n} subject{'s' * (n != 1)} came to calibrate at the level {level}: "
+            f"want at least {need} subjects{or_level}, or --by-file where every file is a subject of its own"
+        )
+    if level > highest + ROUNDING:
+        raise DataError(
+            f"the level {level} lets a subject of {pixels} pixels miss less than one of them, a promise of nothing: "
+            f"want a level of at most {_down(highest)}, or more slices of every subject"
         )
     return cap
+
+
+def _down(level: float) -> str:
+    """Rounded so that it is not above itself, to the second digit of what is missing to 1."""
+    digits = 1 - math.floor(math.log10(1 - level))
+    return f"{math.floor(level * 10**digits) / 10**digits:.{digits}f}".rstrip("0")
 
 
 def _facts(found: Calibration) -> dict[str, Any]:
@@ -221,13 +242,13 @@ def _warnings(found: Calibration) -> list[str]:
         )
     if 1 - found.worst > found.cap:
         said.append(
-            f"one subject exceeds the bound in {100 * (1 - found.worst):.0f} % of its pixels: subjects differ more "
+            f"one subject exceeds the bound in {percent(1 - found.worst, '.0f')} % of its pixels: subjects differ more "
             "than the promise covers; calibrate for one kind of data at a time"
         )
     if overshoot(found.subjects, found.level, found.cap) > OVERSHOOT:
         said.append(
             f"the correction for {found.subjects} subjects widens the bound: they are covered to "
-            f"{100 * found.coverage:.1f} % on average"
+            f"{percent(found.coverage, '.1f')} % on average"
         )
     if found.slices is not None:
         said.append("only middle slices were calibrated: the promise is for such slices")

@@ -30,7 +30,8 @@ def make_card(
 ) -> dict[str, Any]:
     """JSON values.
 
-    record: of the run's checkpoint. licence: of training files that state none.
+    record: of the run's checkpoint, or of a published model, whose results, limits and predictor stay on the card.
+    licence: of training files that state none.
     processor: in place of what the run states.
     """
     run = record.get("card") or {}
@@ -43,11 +44,11 @@ def make_card(
         "parameters": _parameters(model),
         "entropy": float(entropy(model.posterior.L)) if isinstance(model.posterior, BlockGaussian) else None,
         "step": run.get("step"),
-        **({"posterior": run["posterior"]} if "posterior" in run else {}),
+        **{key: run[key] for key in ("posterior", "predictor", "results") if key in run},
         "training": _training(record, run, processor),
         "data": data,
         "validation": record.get("metrics") or run.get("validation"),
-        "limits": [RESEARCH, *_limits(record, config, data)],
+        "limits": list(run.get("limits") or [RESEARCH, *_limits(record, config, data)]),
         "provenance": {**provenance, "config": _without_folders(config)},
     }
 
@@ -71,7 +72,7 @@ def _parameters(model: Model) -> dict[str, int]:
 def _training(record: Mapping[str, Any], run_card: Mapping[str, Any], processor: str | None) -> dict[str, Any]:
     """Iterations, seed and hours of the run and of those it went on from, as far as they can still be found."""
     if "training" in run_card:
-        return dict(run_card["training"])
+        return {**run_card["training"], **({"processor": processor} if processor else {})}
     facts, provenance = record.get("facts") or {}, run_card.get("provenance") or {}
     config = facts.get("config") or provenance.get("config") or {}
     stages = _stages((config.get("train") or {}).get("init_from"))

@@ -10,6 +10,7 @@ from typing import Any
 from bayesmri.atomic import check_target
 from bayesmri.errors import ConfigError, DataError, ModelError
 from bayesmri.pipeline.options import BASELINES
+from bayesmri.pipeline.reuse import why
 from bayesmri.zoo import AUTO, FOLDER
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9.]+)*")
@@ -19,9 +20,10 @@ NAME = re.compile(r"[a-z0-9]+(-[a-z0-9.]+)*")
 class Publication:
     """What is given away, and what its card says besides the run's own facts.
 
-    run: a run folder or a model's file. name: of the published model. out: the folder for NAME.json and its weights.
+    run: a run folder or a model's file; one that was published keeps the results, limits and predictor of its card.
+    name: of the published model. out: the folder for NAME.json and its weights.
     results: of `bayesmri evaluate` on this model. licence: of training files that do not state their own.
-    processor: that it was trained on, in place of what the run says. limits: sentences for its users.
+    processor: that it was trained on, in place of what the run says. limits: further sentences for its users.
     """
 
     run: Path
@@ -55,7 +57,7 @@ def publish(wanted: Publication) -> dict[str, Any]:
     record = json.loads(path.read_text(encoding="utf-8"))
     digest = record["files"]["weights"]["sha256"]
     card = make_card(wanted.name, record, model, licence=wanted.licence, processor=wanted.processor)
-    card["limits"] += wanted.limits
+    card["limits"] += [limit for limit in wanted.limits if limit not in card["limits"]]
     if results is not None:
         card["results"] = own_results(results, digest=digest, name=model_name(str(wanted.run)))
     save_model(target, replace(model, card=card))
@@ -93,6 +95,8 @@ def _read_results(path: Path) -> dict[str, Any]:
             raise ValueError("rows without method, weights and track")
     except OSError as error:
         raise DataError(f"cannot read {path} ({error.strerror}): give the JSON file of bayesmri evaluate") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path.name} is not a result of this version's bayesmri evaluate: {error!r}") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(
+            f"{path.name} is not a result of this version's bayesmri evaluate ({why(error)}): give its JSON file"
+        ) from error
     return dict(results)

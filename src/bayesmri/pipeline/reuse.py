@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bayesmri.data.guard import one_line
 from bayesmri.errors import DataError
 from bayesmri.provenance import provenance, sha256
 
@@ -58,9 +59,22 @@ def _read(path: Path) -> dict[str, Any]:
         record = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(record["rows"], list) and isinstance(record["provenance"]["inputs"], list):
             return dict(record)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path.name} is no results file ({error!r}): want the .json of bayesmri evaluate") from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(
+            f"{path.name} is no results file ({why(error)}): want the .json of bayesmri evaluate"
+        ) from error
     raise DataError(f"{path.name} is no results file: want the .json that bayesmri evaluate wrote")
+
+
+def why(error: Exception) -> str:
+    """A few words on a file that is no JSON of ours; the text of a decoding error can be the whole file."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text"
+    if isinstance(error, json.JSONDecodeError | RecursionError):
+        return "it is not JSON"
+    if isinstance(error, KeyError):
+        return f"it has no {one_line(error, limit=60)}"
+    return one_line((isinstance(error, OSError) and error.strerror) or error, limit=120)
 
 
 def _check(name: str, record: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesmri.config import as_dict, dump_toml, override, parse, read_toml
-from bayesmri.errors import ConfigError
+from bayesmri.errors import ConfigError, ModelError, OutputError
+from bayesmri.pipeline.options import check_seed
 
 if TYPE_CHECKING:
     import torch
@@ -21,12 +23,16 @@ if TYPE_CHECKING:
 
 Say = Callable[[str, dict[str, Any]], None]
 
+GO_ON = "once there is room, --resume goes on"
+
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
     """A training configuration with `--section.key value` applied; unknown keys are refused."""
     from bayesmri.training.settings import TrainConfig
 
-    return parse(TrainConfig, override(read_toml(path), overrides))
+    config = parse(TrainConfig, override(read_toml(path), overrides))
+    check_seed(config.seed)
+    return config
 
 
 def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> dict[str, Any]:
@@ -41,7 +47,7 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
     from bayesmri.memory import give_memory_back
     from bayesmri.training.acceleration import accelerator
     from bayesmri.training.distributed import join, leave
-    from bayesmri.training.loop import no_hooks, run
+    from bayesmri.training.loop import DivergedError, no_hooks, run
 
     if config.train.threads:
         torch.set_num_threads(config.train.threads)
@@ -59,9 +65,25 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
         hooks = _hooks(config, out, state, dataset, say) if world.writes else no_hooks()
         accelerate = accelerator(config, first=state.step, say=lambda text: say("note", {"text": text}))
         ended = run(config, state, dataset, volumes, hooks, accelerate=accelerate, world=world)
+    except DivergedError as error:
+        raise ModelError(f"{error}; {_way_out(out)}") from error
     finally:
         leave()
     return {"ended": ended, "step": state.step, "T": state.T.item(), "resumed_from": before, "run": str(out)}
+
+
+def _way_out(out: Path) -> str:
+    """What to do after a divergence; a checkpoint is named where there is one without NaN or Inf."""
+    from bayesmri.checkpoint import latest, load_checkpoint
+
+    lower = "a lower optimizer.lr or optimizer.lr_T, or with optimizer.clip"
+    path = latest(out)
+    if path is None:
+        return f"no checkpoint was written yet: start again with {lower}"
+    checkpoint = load_checkpoint(path)
+    if not all(bool(t.isfinite().all()) for t in checkpoint.state.values()):
+        return f"the last checkpoint, of step {checkpoint.step}, holds NaN or Inf: start again with {lower}"
+    return f"--resume goes on from the checkpoint of step {checkpoint.step}, with {lower}; else start again"
 
 
 def _silent(event: str, values: dict[str, Any]) -> None:
@@ -140,11 +162,13 @@ def _hooks(config: TrainConfig, out: Path, state: State, dataset: Any, say: Say)
 
     def log(report: Report) -> None:
         values = {k: v for k, v in asdict(report).items() if k not in ("step", "posterior")} | report.posterior
-        journal.write("train", report.step, values)
+        with _writing(journal.path):
+            journal.write("train", report.step, values)
         say("log", {"step": report.step, "iterations": config.train.iterations, **values})
 
     def validated(step: int, scores: Scores) -> None:
-        journal.write("val", step, scores.plain())
+        with _writing(journal.path):
+            journal.write("val", step, scores.plain())
         say("val", {"step": step, **scores.plain()})
 
     def sample(step: int, scores: Scores) -> None:
@@ -152,10 +176,35 @@ def _hooks(config: TrainConfig, out: Path, state: State, dataset: Any, say: Say)
 
     def save(state: State, scores: Scores | None) -> None:
         metrics = None if scores is None else scores.plain()
-        save_checkpoint(out / FOLDER, snapshot(config, state, metrics=metrics, facts=facts, card=card))
+        path = out / FOLDER / f"step-{state.step:08d}.json"
+        try:
+            with _writing(path):
+                save_checkpoint(out / FOLDER, snapshot(config, state, metrics=metrics, facts=facts, card=card))
+        except OutputError:
+            _drop_half(path)
+            raise
         prune(out, keep=config.train.keep)
 
     return Hooks(log=log, validated=validated, sample=sample, save=save)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """What the system refuses names the file and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}; {GO_ON}") from error
+    except OutputError as error:
+        raise OutputError(f"{error}; {GO_ON}") from error
+
+
+def _drop_half(path: Path) -> None:
+    """Files of a checkpoint whose JSON was not written; one that was there before is left alone."""
+    if not path.exists():
+        for suffix in (".safetensors", ".state.safetensors"):
+            with suppress(OSError):
+                path.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def _picture(path: Path, scores: Scores) -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import resource
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bayesmri.config import as_dict
-from bayesmri.errors import BayesMRIError
+from bayesmri.errors import BayesMRIError, MaskError
 
 if TYPE_CHECKING:
     from bayesmri.data.dataset import Batch
+    from bayesmri.physics.mask import MaskSpec
     from bayesmri.training.settings import TrainConfig
     from bayesmri.training.state import State
 
 
 def plan(config: TrainConfig) -> dict[str, Any]:
-    """JSON values; data that is not there is reported, not an error."""
+    """JSON values; data that is not there is reported, not an error. Masks that cannot be drawn are one."""
     import torch
 
     from bayesmri.data.dataset import Dataset
@@ -29,8 +31,12 @@ def plan(config: TrainConfig) -> dict[str, Any]:
         dataset = Dataset(config.data, config.recipe(), seed=config.seed)
         found: dict[str, Any] = _data_facts(dataset)
         batch: Batch | None = dataset.element(0, 0)
+    except MaskError:
+        raise
     except BayesMRIError as error:
         found, batch = {"missing": str(error)}, None
+    if batch is not None:
+        _check_masks(config.mask, batch.mask.shape[-1])
     return {
         "name": config.name,
         "parameters": as_model(config, state, {}).n_parameters,
@@ -39,6 +45,14 @@ def plan(config: TrainConfig) -> dict[str, Any]:
         "expected": _expected(config, state, batch),
         "config": as_dict(config),
     }
+
+
+def _check_masks(spec: MaskSpec, W: int) -> None:
+    """Every R can be drawn with so many lines, not only the one of the element at hand."""
+    import torch
+
+    for R in (spec.acceleration, *spec.also):
+        replace(spec, acceleration=R, also=()).draw(W, torch.Generator().manual_seed(0))
 
 
 def _data_facts(dataset: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bayesmri.bounds import percent
 from bayesmri.zoo import Shipped, trained_for
 
 Line = tuple[str, str]
@@ -138,7 +139,7 @@ def _bound(found: Mapping[str, Any]) -> Line:
     least, most = setting["arrays"]
     arrays = f"{most} coil{'s' * (most != 1)}" if least == most else f"{least} to {most} coils"
     drawn = f"{setting['samples']} samples{' of the fast route' if setting['fast'] else ''}"
-    where = f"{100 * found['level']:.4g} % at R = {setting['acceleration']:g}"
+    where = f"{percent(found['level'])} % at R = {setting['acceleration']:g}"
     capped = "" if found["cap"] == 1 else f", no subject counting with more than {100 * found['cap']:.3g} % missed"
     middle = f", middle slice{'s' * (found['slices'] != 1)}" if found.get("slices") else ""
     held = "" if found["held_out"] is None else f", {100 * found['held_out']:.1f} % of those left out in turn"

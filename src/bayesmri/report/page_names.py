@@ -1,5 +1,6 @@
 """What things are called on a page, and in one line what they are."""
 
+from bayesmri.bounds import percent
 from bayesmri.data.results import Result
 
 Names = dict[str, str]
@@ -49,7 +50,7 @@ def sampling_text(result: Result) -> str:
 
 def level_text(level: float) -> str:
     """0.9 → "90 %", 0.995 → "99.5 %"."""
-    return f"{100 * level:.4g} %"
+    return f"{percent(level)} %"
 
 
 def summary(result: Result) -> list[str]:

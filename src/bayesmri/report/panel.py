@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from bayesmri.atomic import atomic_path, check_values
+from bayesmri.bounds import percent
 from bayesmri.errors import ShapeError
 from bayesmri.metrics import Metrics
 
@@ -91,7 +92,7 @@ def comparison(
         tiles.append((f"Std ×{style.scale:g}\n{origin}", std[0], style))
     if bound is not None:
         style = bound_style(bound[0], window(tiles[0][1] if tiles else bound[0]))
-        tiles.append((f"Error bound ×{style.scale:g}\ncalibrated at {100 * bound[1]:.4g} %", bound[0], style))
+        tiles.append((f"Error bound ×{style.scale:g}\ncalibrated at {percent(bound[1])} %", bound[0], style))
     if truth is not None and estimates:
         error = np.abs(list(estimates.values())[-1] - truth)
         style = replace(style, label=ERROR) if bound is not None else error_style(error, window(truth))

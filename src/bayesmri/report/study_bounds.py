@@ -5,6 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from bayesmri.bounds import percent
 from bayesmri.report.study_style import BLUE, GREEN, GREY, ORANGE, finish
 
 Numbers = Mapping[str, Any]
@@ -19,7 +20,7 @@ LETTERS_MAX = 22
 def bound_panel(axes: Axes, bound: Numbers) -> None:
     """The coverage of every subject by the bound that all others calibrate, and of the model's own where it has one."""
     level, known = 100 * bound["level"], {region: bound[region] for region in COLOURS if bound[region] is not None}
-    title = f"Error bounds at {level:.4g} %: held-out subjects"
+    title = f"Error bounds at {percent(bound['level'])} %: held-out subjects"
     if not known:
         axes.text(0.5, 0.5, _too_few(bound), ha="center", va="center", fontsize=9.5, color="0.3")
         axes.set_axis_off()
@@ -48,7 +49,7 @@ def bound_sentences(bound: Numbers | None) -> list[str]:
     """Coverage of the subjects left out in turn, and of the model's own bound."""
     if bound is None:
         return []
-    level = f"{100 * bound['level']:.4g} %"
+    level = f"{percent(bound['level'])} %"
     found = {region: bound[region] for region in COLOURS if bound[region] is not None}
     if not found:
         return [f"error bounds at {level}: {_too_few(bound)}"]

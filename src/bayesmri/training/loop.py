@@ -29,6 +29,10 @@ from bayesmri.training.validation import Scores, validate
 Accelerate = Callable[[BoundLearned], BoundLearned]
 
 
+class DivergedError(ModelError):
+    """A loss or gradient that is not finite; says what and when, not what to do."""
+
+
 @dataclass(frozen=True)
 class Report:
     """What the loop says about itself every `log_every` steps.
@@ -265,12 +269,12 @@ def _flags(config: TrainConfig, clock: Clock, asked: threading.Event, world: Wor
 
 
 def _check_finite(J: float, grads: dict[str, Tensor], step: int) -> None:
+    """Before the update, which would spoil the weights."""
     if math.isfinite(J) and all(bool(g.isfinite().all()) for g in grads.values()):
         return
-    raise ModelError(
-        f"the loss became {J} at step {step + 1}: training diverged; the last checkpoint is good, "
-        "resume it with a lower optimizer.lr or lr_T, or with optimizer.clip"
-    )
+    bad = next((name for name, g in grads.items() if not bool(g.isfinite().all())), "")
+    what = f"the gradient in {bad} holds NaN or Inf, at a loss of {J:.5g}," if math.isfinite(J) else f"the loss is {J}"
+    raise DivergedError(f"{what} at step {step + 1}: training diverged")
 
 
 @contextmanager

@@ -107,6 +107,12 @@ def test_one_sample_has_no_deviation_to_write(here: Path, capsys: pytest.Capture
     assert not (here / "out.h5").exists()
 
 
+def test_samples_that_no_memory_holds_are_refused_before_the_work(here: Path) -> None:
+    options = Options(model="tdv-single-r4", samples=10**9, keep_samples=True)
+    with pytest.raises(ConfigError, match=r"1000000000 samples of 1 slices to be kept take .*: keep fewer"):
+        reconstruct_file(here / "scan.h5", here / "out.h5", options, Sampling(4))
+
+
 def test_a_method_and_a_model_are_one_too_many(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         main([*["recon", "scan.h5", "-o", "out.h5", "--method", "tv", "--acceleration", "4", "--model"], "model.json"])

@@ -1,5 +1,6 @@
 """From k-space to an image, slice by slice, whatever the method; with a posterior also how sure it is."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +13,9 @@ from torch import Tensor
 
 from bayesmri.bounds import Calibration
 from bayesmri.complexes import rss
+from bayesmri.data.guard import byte_budget, human
 from bayesmri.data.kspace import Header, KSpace
-from bayesmri.errors import DataError, ModelError
+from bayesmri.errors import ConfigError, DataError, ModelError
 from bayesmri.geometry import center_window
 from bayesmri.metrics import Metrics, volume_metrics
 from bayesmri.physics.fourier import ifft2c
@@ -127,9 +129,11 @@ def reconstruct(
             f"{method.predictor.config.most}: ask for so many, or leave the fast route out"
         )
     bounds = choose_bound(method.name, method.calibrations, kspace, asked)
-    start = _zero_filled(kspace)
     crop = None if asked.full_fov else kspace.header.recon_shape
     grid = (kspace.z.shape[2], kspace.z.shape[3])
+    if asked.keep_samples:
+        _check_kept(asked.samples, (len(kspace.z), *(crop or grid)))
+    start = _zero_filled(kspace)
     task = _Task.of(kspace, method, center_window(grid, crop or grid))
     at_mean = _solved(task, on_step if not asked.samples else None, keep=asked.fast)
     result = Reconstruction(
@@ -254,6 +258,15 @@ def _with_samples(at_mean: Reconstruction, sampled: Sampled, asked: Options) -> 
         kspace_std=sampled.kspace_std,
         coil_std=sampled.coil_std,
     )
+
+
+def _check_kept(N: int, shape: tuple[int, int, int]) -> None:
+    needed, limit = 4 * N * math.prod(shape), byte_budget()
+    if needed > limit:
+        raise ConfigError(
+            f"{N} samples of {shape[0]} slices to be kept take {human(needed)}, the limit is {human(limit)}: keep fewer, "
+            "or none (mean and standard deviation do without), or set BAYESMRI_MAX_BYTES if the memory is there"
+        )
 
 
 def _zero_filled(kspace: KSpace) -> Images:

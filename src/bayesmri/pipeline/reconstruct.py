@@ -264,8 +264,8 @@ def _check_kept(N: int, shape: tuple[int, int, int]) -> None:
     needed, limit = 4 * N * math.prod(shape), byte_budget()
     if needed > limit:
         raise ConfigError(
-            f"{N} samples of {shape[0]} slices to be kept take {human(needed)}, the limit is {human(limit)}: keep fewer, "
-            "or none (mean and standard deviation do without), or set BAYESMRI_MAX_BYTES if the memory is there"
+            f"{N} samples of {shape[0]} slices to be kept take {human(needed)}, the limit is {human(limit)}: keep "
+            "fewer, or none (mean and standard deviation do without), or set BAYESMRI_MAX_BYTES if the memory is there"
         )
 
 

@@ -48,6 +48,8 @@ def scan(model: zoo.Shipped, magnitude: np.ndarray) -> KSpace:
 def test_every_card_says_what_people_must_know(model: zoo.Shipped) -> None:
     card = model.card
     assert any("research use only" in line.lower() for line in card["limits"])
+    (trained,) = [line for line in card["limits"] if line.startswith("Trained on")]
+    assert all(f"R = {R:g} with" in trained for R in model.accelerations)
     assert card["data"]
     assert card["training"]
     assert card["parameters"]["total"] == load_model(model.path).n_parameters

@@ -175,6 +175,18 @@ def test_trace_and_log_det_are_those_of_the_covariance() -> None:
     assert float(log_det(L)) == pytest.approx(sum(float(torch.logdet(c).sum()) for c in C), rel=1e-8)
 
 
+def test_isotropic_is_as_wide_and_knows_no_kernel() -> None:
+    reg = small_tdv()
+    learned = BlockGaussian(reg.weights(), random_L(reg))
+    plain = learned.isotropic()
+    assert float(trace(plain.L)) == pytest.approx(float(trace(learned.L)), rel=1e-5)
+    blocks = [dense(l).flatten(0, 1) for l in plain.L.values()]
+    s = blocks[0][0, 0, 0]
+    for block in blocks:
+        torch.testing.assert_close(block, (s * torch.eye(9)).expand_as(block))
+    assert all(torch.equal(plain.mu[name], weight) for name, weight in learned.mu.items())
+
+
 def test_entropy_landmarks() -> None:
     reg = small_tdv()
 

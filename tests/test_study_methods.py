@@ -22,6 +22,7 @@ from bayesmri.pipeline.plant import plant_volume
 from bayesmri.pipeline.reconstruct import Reconstruction
 from bayesmri.pipeline.sampling import undersample
 from bayesmri.pipeline.study import Request, members_of
+from bayesmri.pipeline.study import named as without_folders
 from bayesmri.pipeline.study_registry import run_study
 from bayesmri.pipeline.study_volumes import rules
 from bayesmri.pipeline.uncertain import Spread, equal_samples, same_coils, spread
@@ -66,6 +67,20 @@ def test_every_kind_has_a_standard_deviation(rivals: Path, scans: Path) -> None:
         assert result.std is not None
         assert result.std.shape == result.image.shape
         assert float(result.std.max()) > 0
+
+
+def test_isotropic_is_the_model_with_one_variance(rivals: Path, scans: Path) -> None:
+    text = named(rivals, "wide")
+    learned, plain = spread(text), spread(f"isotropic:{text}")
+    assert (plain.name, plain.kind) == ("isotropic:wide", "posterior")
+    kspace = measured(scans)
+    a, b = run(learned, kspace), run(plain, kspace)
+    np.testing.assert_allclose(a.image, b.image, rtol=1e-5)  # its L was a multiple of Id already
+    for other in (named(rivals, "dropping"), named(rivals, "fixed", "dropping")):
+        with pytest.raises(ModelError, match="want one model with a posterior"):
+            spread(f"isotropic:{other}")
+    assert without_folders(f"isotropic:{text}") == "isotropic:wide.json"
+    assert without_folders("runs/a+runs/b") == "a+b"
 
 
 def test_an_ensemble_is_the_mean_of_its_members(rivals: Path, scans: Path) -> None:

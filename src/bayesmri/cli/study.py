@@ -49,7 +49,7 @@ def study(
         Which study; they are listed below.
     model
         Trained model, or several for a study that compares them: run folders, models' .json files or shipped names;
-        a+b+c is an ensemble.
+        a+b+c is an ensemble, isotropic:MODEL a model with one variance for all its weights (compare, hallucination).
         The overview takes the shipped ones unless told.
     output
         Folder to write to.

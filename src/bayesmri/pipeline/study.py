@@ -12,11 +12,18 @@ from bayesmri.pipeline.options import check_seed
 
 SAMPLES = 32
 JOIN = "+"  # of the members of an ensemble
+ISOTROPIC = "isotropic:"  # before a model: with one variance for all its weights
 
 
 def members_of(text: str) -> list[str]:
     """The models that a text names: one, or the members of an ensemble, a+b+c; a file or folder is never split."""
     return [text] if Path(text).exists() else [part for part in text.split(JOIN) if part]
+
+
+def named(text: str) -> str:
+    """The text without folders, which may tell more than they should."""
+    start = ISOTROPIC if text.startswith(ISOTROPIC) else ""
+    return start + JOIN.join(Path(part).name for part in members_of(text.removeprefix(start)))
 
 
 @dataclass(frozen=True)

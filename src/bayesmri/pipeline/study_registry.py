@@ -9,7 +9,7 @@ from bayesmri.atomic import atomic_paths, check_target
 from bayesmri.errors import ConfigError
 from bayesmri.pipeline.evaluate import data_files
 from bayesmri.pipeline.files import Progress
-from bayesmri.pipeline.study import JOIN, Kind, Outcome, Request, Run, members_of, settled
+from bayesmri.pipeline.study import ISOTROPIC, Kind, Outcome, Request, Run, members_of, named, settled
 
 
 def _calibration() -> Run:
@@ -131,7 +131,7 @@ def run_study(
         raise ConfigError(f"no study is called {name!r}: want one of {', '.join(STUDIES)}")
     request = settled(name, STUDIES[name], request)
     target, picture = folder / f"{name}.json", folder / f"{name}.png"
-    sources = [Path(part) for model in request.models for part in members_of(model)]
+    sources = [Path(part) for model in request.models for part in members_of(model.removeprefix(ISOTROPIC))]
     sources += data_files(request.data) if request.data else []
     for path in (target, picture):
         check_target(path, *sources)
@@ -149,7 +149,7 @@ def _provenance(name: str, request: Request, outcome: Outcome) -> dict[str, Any]
 
     from bayesmri.provenance import provenance
 
-    names = [JOIN.join(Path(part).name for part in members_of(model)) for model in request.models]
+    names = [named(model) for model in request.models]
     return provenance(
         command=f"study {name}",
         config={**asdict(request), "models": names},

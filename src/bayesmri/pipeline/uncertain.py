@@ -1,6 +1,7 @@
 """Every way to an image with σ̂ behind one door: posterior, dropout, a predicted variance, an ensemble of models.
 
-A text names one: a model, or several joined by + for an ensemble, as runs/e1+runs/e2+runs/e3.
+A text names one: a model, several joined by + for an ensemble, as runs/e1+runs/e2+runs/e3, or isotropic:MODEL for a
+model with one variance for all weights in the place of what it learned.
 """
 
 from collections.abc import Sequence
@@ -17,8 +18,9 @@ from bayesmri.errors import ModelError
 from bayesmri.model import solve
 from bayesmri.pipeline.options import Options
 from bayesmri.pipeline.reconstruct import Reconstruction, reconstruct
-from bayesmri.pipeline.study import JOIN, members_of
+from bayesmri.pipeline.study import ISOTROPIC, JOIN, members_of
 from bayesmri.pipeline.study_volumes import Loaded, load
+from bayesmri.posterior.block_gaussian import BlockGaussian
 from bayesmri.statistics import Moments
 
 SpreadKind = Literal["posterior", "dropout", "variance", "ensemble"]
@@ -85,11 +87,21 @@ class Spread:
 
 def spread(text: str) -> Spread:
     """The method that a text names; a model without any σ̂ is refused by its name."""
+    if text.startswith(ISOTROPIC):
+        return _isotropic(spread(text.removeprefix(ISOTROPIC)))
     members = tuple(load(part) for part in members_of(text))
     if len(members) > 1:
         _check_members(members)
         return Spread(JOIN.join(member.name for member in members), "ensemble", members)
     return Spread(members[0].name, _kind(members[0]), members)
+
+
+def _isotropic(learned: Spread) -> Spread:
+    (loaded, *others), posterior = learned.members, learned.members[0].model.posterior
+    if others or not isinstance(posterior, BlockGaussian):
+        raise ModelError(f"{ISOTROPIC}{learned.name}: want one model with a posterior, whose variances it equals")
+    model = replace(loaded.model, posterior=posterior.isotropic(), calibrations=())
+    return replace(learned, name=f"{ISOTROPIC}{learned.name}", members=(replace(loaded, model=model),))
 
 
 def together(results: Sequence[Reconstruction]) -> Reconstruction:

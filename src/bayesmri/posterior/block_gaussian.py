@@ -1,5 +1,6 @@
 """θ ~ N(μ, LLᵀ) over the kernels of a regularizer, one block of L per kernel."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
@@ -37,6 +38,12 @@ class BlockGaussian(Posterior):
         l = self.L[name]
         eps = torch.randn(*mu.shape[:2], mu[0, 0].numel(), 1, generator=rng, dtype=mu.dtype).to(mu.device)
         return mu + (dense(l) @ eps).view(mu.shape)
+
+    def isotropic(self) -> "BlockGaussian":
+        """N(μ, s² Id) with s² = tr LLᵀ / p: as wide on the whole, and nothing learned of where and how."""
+        power = sum(float(l.double().square().sum()) for l in self.L.values())
+        s = math.sqrt(power / sum(diagonal(l).numel() for l in self.L.values()))
+        return BlockGaussian(self.mu, initial_L(self.mu, tuple(self.L), s)).to(next(iter(self.mu.values())).device)
 
     def to(self, device: torch.device | str) -> "BlockGaussian":
         mu = {name: weight.to(device) for name, weight in self.mu.items()}

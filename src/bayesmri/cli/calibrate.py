@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from bayesmri.bounds import FLOOR, Region, percent
 from bayesmri.cli.options import Whole
-from bayesmri.cli.output import count, print_json
+from bayesmri.cli.output import count, print_json, print_notes
 from bayesmri.cli.progress import progress
 from bayesmri.memory import keep_memory
 from bayesmri.pipeline.calibrate import Wanted, calibrate_file
@@ -132,8 +132,7 @@ def _say(made: dict[str, Any]) -> None:
     if made["region"] == "everywhere" and "in_foreground" in shares:
         print(f"covered in the foreground alone: {shares['in_foreground']} % on average (--region foreground)")
     print(f"promise: {made['guarantee']}")
-    for line in made["warnings"]:
-        print(f"note: {line}", file=sys.stderr)
+    print_notes(made["warnings"])
     for line in made["skipped"]:
         print(f"skipped {line}", file=sys.stderr)
     for path in made["outputs"]:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from bayesmri.cli.options import Out, Whole
 from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
-from bayesmri.pipeline.evaluate import Study, evaluate_to, means
+from bayesmri.pipeline.evaluate import ENDINGS, Study, evaluate_to, means
 from bayesmri.pipeline.tracks import Track
 
 
@@ -101,5 +101,5 @@ def evaluate(
     print(text(means(result["rows"])))
     for line in result["skipped"]:
         print(f"skipped {line}", file=sys.stderr)
-    written = ", ".join(str(output.with_suffix(ending)) for ending in (".json", ".md", ".tex"))
+    written = ", ".join(str(output.with_suffix(ending)) for ending in ENDINGS)
     print(f"wrote {written}: {len(result['rows'])} rows")

@@ -1,7 +1,5 @@
 """bayesmri inspect FILE."""
 
-import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 from bayesmri.cli.output import print_json
@@ -23,12 +21,6 @@ def inspect(file: Path, /, *, json: bool = False) -> None:
         print_json(found.as_json())
     else:
         _print(found)
-
-
-def print_notes(notes: Iterable[str]) -> None:
-    """What commands found odd in a file, for people: one line each, beside the results and not among them."""
-    for note in notes:
-        print("note:", " ".join(note.split()), file=sys.stderr)
 
 
 def _print(found: Inspection) -> None:

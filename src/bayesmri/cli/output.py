@@ -1,7 +1,8 @@
 """What commands print: JSON for programs, aligned lines for people."""
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -28,3 +29,9 @@ def sampling_line(facts: Mapping[str, Any]) -> str:
 def count(n: int, noun: str) -> str:
     """ "1 coil", "8 coils"."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """What commands found odd in a file, for people: one line each, beside the results and not among them."""
+    for note in notes:
+        print("note:", " ".join(note.split()), file=sys.stderr)

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bayesmri.bounds import percent
-from bayesmri.cli.inspect import print_notes
 from bayesmri.cli.options import Whole
-from bayesmri.cli.output import count, print_json, print_metrics, sampling_line
+from bayesmri.cli.output import count, print_json, print_metrics, print_notes, sampling_line
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
 from bayesmri.memory import keep_memory

@@ -4,9 +4,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from bayesmri.cli.inspect import print_notes
 from bayesmri.cli.options import Out, Whole, parse_shape
-from bayesmri.cli.output import count, print_json
+from bayesmri.cli.output import count, print_json, print_notes
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
 from bayesmri.pipeline.files import PhantomRequest, simulate_file

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from bayesmri.cli.inspect import print_notes
 from bayesmri.cli.options import Out, Whole
-from bayesmri.cli.output import print_json, sampling_line
+from bayesmri.cli.output import print_json, print_notes, sampling_line
 from bayesmri.pipeline.files import undersample_file
 from bayesmri.pipeline.sampling import RULES, Sampling
 

@@ -23,6 +23,7 @@ from bayesmri.zoo import own_files
 if TYPE_CHECKING:
     from bayesmri.pipeline.entrants import Entrant
 
+ENDINGS = (".json", ".md", ".tex")  # of results: rows, a page, a table
 COILS = 8  # of simulated arrays in the multi-coil track, unless the study says otherwise
 
 
@@ -181,9 +182,9 @@ def evaluate_to(
     from bayesmri.report.results import page
     from bayesmri.report.tables import latex
 
-    targets = [out.with_suffix(ending) for ending in (".json", ".md", ".tex")]
+    targets = [out.with_suffix(ending) for ending in ENDINGS]
     # results of before may lie among the data, and are renewed
-    sources = [path for path in data_files(study.data) if path.suffix not in (".json", ".md", ".tex")]
+    sources = [path for path in data_files(study.data) if path.suffix not in ENDINGS]
     sources += [file for name in study.methods for file in own_files(name)]
     for target in targets:
         check_target(target, *sources)

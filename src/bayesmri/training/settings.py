@@ -31,7 +31,7 @@ class RunConfig:
     max_minutes: wall clock after which the run ends with a checkpoint; None is no limit.
     clock: a cosine schedule follows max_minutes where that comes before `iterations`; such runs do not repeat in bits.
     init_from: run or model whose weights, T and, where it has one, L are the start (R=8 continues from R=4, a
-        stochastic run from a deterministic one); None draws the weights.
+        stochastic run from a deterministic one; a narrower TDV is widened); None draws the weights.
     recompute: keep only the states x_s and compute the rest again on the way back: memory flat in S, a third slower.
     compile: of ∇R: auto, where the run is long enough to pay for it.
     device: auto, cpu, cuda or cuda:N; auto takes CUDA where there is any.

@@ -18,6 +18,7 @@ from bayesmri.training.optimizer import Adam, clip_norm
 from bayesmri.training.schedule import moving_average_decay, rate, resets, unrolled_steps
 from bayesmri.training.settings import TrainConfig
 from bayesmri.training.spread import PREFIX, Spread, spread_facts, start_spread
+from bayesmri.training.widen import widen
 
 
 @dataclass(eq=False)
@@ -62,6 +63,7 @@ def start(config: TrainConfig, origin: Model | None = None, *, device: torch.dev
     reg = build(config.model, torch.Generator().manual_seed(config.seed))
     T0 = config.unroll.T0 if config.unrolled else 0.0
     if origin is not None:
+        origin = widen(origin, reg, L0=config.posterior.L0)
         _copy(_new_head(reg) | origin.regularizer.weights(), reg)
         T0 = origin.T if config.unroll.keep == "T" else origin.T / origin.S * config.unroll.S_start
     reg.to(device)

@@ -66,6 +66,17 @@ def test_another_file_of_the_same_name_is_computed(folder: Path, tmp_path: Path)
     assert found["zero-filled", 4.0, "two.h5"] == psnr(evaluate(study))["zero-filled", 4.0, "two.h5"]
 
 
+def test_the_same_file_under_another_name_is_computed(folder: Path, tmp_path: Path) -> None:
+    """Masks follow the names of files: a renamed one is undersampled anew."""
+    part, study = tmp_path / "part.json", Study(folder, ("zero-filled",))
+    evaluate_to(study, part)
+    altered(part, 99.0)
+    (folder / "two.h5").rename(folder / "three.h5")
+    found, fresh = psnr(evaluate(study, reuse=[part])), psnr(evaluate(study))
+    assert found["zero-filled", 4.0, "one.h5"] == 99
+    assert found["zero-filled", 4.0, "three.h5"] == fresh["zero-filled", 4.0, "three.h5"]
+
+
 @pytest.mark.parametrize(
     ("change", "words"), [({"seed": 1}, "seed = 0, not 1"), ({"slices": 1}, "slices = None, not 1")]
 )

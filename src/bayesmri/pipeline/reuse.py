@@ -13,13 +13,16 @@ from bayesmri.provenance import provenance, sha256
 
 # what decides coil images, noise, masks and slices; the track and R of a row do the rest
 SAME = ("mask", "center_fraction", "coils", "snr_db", "single_coil", "seed", "slices")
-Key = tuple[str, int, str | None, float, str]
+Key = tuple[str, int, str | None, float, str, str]
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Earlier:
-    """Rows by weights (or, without any, method), samples, track, R and the file's checksum."""
+    """Rows by weights (or, without any, method), samples, track, R, the file's name and its checksum.
+
+    The name counts because masks, coils and noise are drawn by it: the same bytes under another name are other data.
+    """
 
     rows: Mapping[Key, dict[str, Any]] = field(default_factory=dict)
     checksums: dict[Path, str] = field(default_factory=dict, repr=False)
@@ -30,8 +33,8 @@ class Earlier:
             return None
         if path not in self.checksums:
             self.checksums[path] = sha256(path)
-        row = self.rows.get(_key(facts, self.checksums[path]))
-        return None if row is None else {**row, "method": facts["method"], "file": path.name}
+        row = self.rows.get(_key(facts, path.name, self.checksums[path]))
+        return None if row is None else {**row, "method": facts["method"]}
 
 
 def earlier(results: Sequence[Path], settings: Mapping[str, Any]) -> Earlier:
@@ -44,14 +47,14 @@ def earlier(results: Sequence[Path], settings: Mapping[str, Any]) -> Earlier:
         record = _read(path)
         _check(path.name, record, settings)
         for row, checksum in _with_checksums(record):
-            rows[_key(row, checksum)] = row
+            rows[_key(row, row["file"], checksum)] = row
     return Earlier(rows)
 
 
-def _key(row: Mapping[str, Any], checksum: str) -> Key:
+def _key(row: Mapping[str, Any], file: str, checksum: str) -> Key:
     weights = row.get("weights")
     player = f"weights {weights}" if weights else f"method {row['method']}"
-    return (player, int(row["samples"]), row["track"], float(row["acceleration"]), checksum)
+    return (player, int(row["samples"]), row["track"], float(row["acceleration"]), file, checksum)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -94,3 +94,18 @@ def test_what_is_not_a_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["curves", "-o", str(tmp_path / "x.png")]) == 2
     assert "no run was named" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_curve_whose_runs_are_gone_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b, c = (run(tmp_path / name, [2.0, 1.0], gain=gain) for name, gain in (("a", 1.0), ("b", 2.0), ("c", -1.0)))
+    draw_curves([f"whole={a}+{b}", str(c)], tmp_path / "straight.png")
+    draw_curves([f"whole={a}", str(c)], tmp_path / "early.png")
+    early = tmp_path / "early.json"
+    numbers, _ = draw_curves([f"whole={early}+{b}", f"c={early}"], tmp_path / "later.png")
+    assert numbers["curves"] == json.loads((tmp_path / "straight.json").read_text())["curves"]
+    assert [entry["name"] for entry in numbers["provenance"]["inputs"]] == ["early.json", "metrics.jsonl", "early.json"]
+    assert main(["curves", f"other={early}+{b}", "-o", str(tmp_path / "x.png")]) == 2
+    assert "holds no curve 'other'" in capsys.readouterr().err
+    assert main(["curves", f"{early}+{b}", "-o", str(tmp_path / "x.png")]) == 2
+    assert "want NAME= before it" in capsys.readouterr().err
+    assert not (tmp_path / "x.png").exists()

@@ -21,7 +21,8 @@ def curves(
     runs
         Folders that `train --out` wrote, also of runs that are still going on. Join those that went on from one another
         with +, such as runs/r4+runs/r4-bayes, to draw them as one training; it is called like the last of them, or as
-        NAME= before them says. A .json that an earlier figure left is drawn again.
+        NAME= before them says. A .json that an earlier figure left is drawn again, and NAME=FIGURE.json+runs/more goes
+        on with its curve NAME.
     output
         Figure to write; the numbers go to a .json of the same name.
     json

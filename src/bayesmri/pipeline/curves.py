@@ -17,7 +17,7 @@ def draw_curves(runs: Sequence[str], out: Path) -> tuple[dict[str, Any], str]:
     """OUT.png with the numbers in OUT.json beside it; returns them and a table.
 
     runs: folders of runs, those joined by + one after the other, as parts of one training, which NAME= before them
-        names; or the .json of an earlier figure, whose runs may be gone.
+        names; or the .json of an earlier figure, whose runs may be gone. NAME=FILE.json+RUN goes on with its curve.
     """
     from bayesmri.report.curves import curves_figure, curves_text
 
@@ -40,17 +40,16 @@ def draw_curves(runs: Sequence[str], out: Path) -> tuple[dict[str, Any], str]:
     return numbers, told
 
 
-def training_curve(parts: Sequence[Path]) -> dict[str, Any]:
-    """One training of several runs.
+def training_curve(parts: Sequence[Path], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """One training of several runs, after what an earlier figure holds of it.
 
     {"name", "runs": [{"name", "updates", "hours"}, …], "loss": [{"update", "hours", "loss"}, …],
      "validation": [{"update", "hours", "psnr", "psnr_zero_filled", "ssim", "psnr_sample"}, …]}
     with updates and hours counted from the start of the first.
     """
-    runs: list[dict[str, Any]] = []
-    loss: list[dict[str, Any]] = []
-    validation: list[dict[str, Any]] = []
-    updates, hours = 0, 0.0
+    earlier = before or {"runs": (), "loss": (), "validation": ()}
+    runs, loss, validation = (list(earlier[key]) for key in ("runs", "loss", "validation"))
+    updates, hours = sum(run["updates"] for run in runs), sum(run["hours"] for run in runs)
     for part in parts:
         elapsed = 0.0
         lines = journal_lines(part / JOURNAL)
@@ -69,11 +68,22 @@ def training_curve(parts: Sequence[Path]) -> dict[str, Any]:
 
 
 def _curves(text: str) -> list[dict[str, Any]]:
-    path = Path(text)
-    if path.suffix != ".json":
-        name, parts = _named(text)
+    name, parts = _named(text)
+    if parts[0].suffix != ".json":
         curve = training_curve(parts)
         return [{**curve, "name": name or curve["name"]}]
+    found = _earlier(parts[0])
+    if not name and len(parts) == 1:
+        return found
+    before = [curve for curve in found if curve["name"] == name]
+    if not before:
+        held = ", ".join(curve["name"] for curve in found)
+        raise DataError(f"{parts[0].name} holds no curve {name!r}: want NAME= before it, with NAME one of {held}")
+    return [{**training_curve(parts[1:], before[0]), "name": name}] if parts[1:] else before
+
+
+def _earlier(path: Path) -> list[dict[str, Any]]:
+    """The curves of an earlier figure."""
     try:
         found = _loaded(path)["curves"]
         return [{key: curve[key] for key in ("name", "runs", "loss", "validation")} for curve in found]
@@ -104,6 +114,6 @@ def _provenance(runs: Sequence[str], curves: Sequence[Mapping[str, Any]]) -> dic
     inputs = [
         path
         for text in runs
-        for path in ([Path(text)] if text.endswith(".json") else [part / JOURNAL for part in _named(text)[1]])
+        for path in (part if part.suffix == ".json" else part / JOURNAL for part in _named(text)[1])
     ]
     return provenance(command="curves", config=config, seed=None, inputs=inputs)

@@ -15,7 +15,7 @@ def publish(
     name: str,
     /,
     *,
-    out: Path,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])],
     results: Path | None = None,
     licence: str | None = None,
     processor: str | None = None,

@@ -11,9 +11,10 @@ from cyclopts import Parameter
 from bayesmri.cli.output import print_json
 
 Overrides = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
+Run = Annotated[Path, Parameter(name=["--out", "-o"])]
 
 
-def train(config: Path, /, *overrides: Overrides, out: Path, resume: bool = False, dry_run: bool = False) -> None:
+def train(config: Path, /, *overrides: Overrides, out: Run, resume: bool = False, dry_run: bool = False) -> None:
     """Train a model as CONFIG.toml says; any value can be changed with --section.key value.
 
     SIGINT and SIGTERM finish the step, write a checkpoint and end the run; --resume goes on from there.

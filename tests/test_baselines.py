@@ -218,6 +218,19 @@ def test_central_lines_are_counted_on_both_sides() -> None:
     assert bool(central_lines(mask)[2].all())
 
 
+@pytest.mark.parametrize("W", [50, 51, 8, 9])
+def test_central_lines_were_acquired(W: int) -> None:
+    """They are a run of n acquired columns that holds the centre, W // 2, whatever lies beside them."""
+    for left in range(W // 2 + 1):
+        for right in range(1, W - W // 2 + 1):
+            mask = torch.zeros(1, 1, 1, W, dtype=torch.bool)
+            mask[..., W // 2 - left : W // 2 + right] = True
+            found = central_lines(mask)
+            assert bool((found <= mask).all())
+            assert bool(found[..., W // 2].all())
+            assert int(found.sum()) == int(n_central_lines(mask)) == max(1, 2 * min(left, right))
+
+
 def test_standardised_numbers_have_mean_0_and_deviation_1() -> None:
     v = 3 + 2 * normal(2, 1, 15, 16, dtype=torch.float64)
     w, mean, std = standardise(v, (-2, -1))

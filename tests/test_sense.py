@@ -17,7 +17,7 @@ from bayesmri.errors import ConfigError, ShapeError
 from bayesmri.metrics import volume_metrics
 from bayesmri.model import Coils, Model
 from bayesmri.physics.calibration import n_central_lines
-from bayesmri.physics.espirit import FEWEST, KERNEL, espirit, espirit_sets, kernels
+from bayesmri.physics.espirit import FEWEST, KERNEL, MOST, espirit, espirit_sets, kernels
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import random_mask
 from bayesmri.physics.scene import loop_sensitivities
@@ -138,6 +138,31 @@ def test_odd_sizes(size: tuple[int, int]) -> None:
     x = sense(mask * fft2c(normal(2, 3, *size, dtype=torch.complex64)), mask)
     assert x.shape == (2, 3, *size)
     assert x.isfinite().all()
+
+
+@pytest.mark.parametrize("size", [(96, 104), (31, 51), (23, 46), (10, 57)])
+@pytest.mark.parametrize("lines", [FEWEST, 14, MOST + 6])
+def test_only_acquired_lines_are_learned_from(
+    size: tuple[int, int], lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The centre holds the sample of zero frequency, and no column that is empty."""
+    seen: list[Tensor] = []
+
+    def learned_from(centre: Tensor) -> Tensor:
+        seen.append(centre)
+        return kernels(centre)
+
+    monkeypatch.setattr("bayesmri.physics.espirit.kernels", learned_from)
+    first = size[1] // 2 - lines // 2
+    mask = torch.zeros(size[1], dtype=torch.bool)
+    mask[first : first + lines] = True
+    z = mask * normal(1, 2, *size, dtype=torch.complex64)
+    z[..., size[0] // 2, size[1] // 2] = 1e4
+    espirit(z, as_lines(mask))
+    (centre,) = seen
+    assert centre.shape == (2, min(MOST, size[0]), min(MOST, lines))
+    assert bool((centre != 0).all())
+    assert bool((centre == 1e4).any())
 
 
 def test_better_than_zero_filling() -> None:

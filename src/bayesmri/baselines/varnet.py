@@ -11,7 +11,7 @@ from bayesmri.baselines.network import Network, check_counts, draw_convolutions_
 from bayesmri.baselines.unet import Hourglass, smallest_image
 from bayesmri.complexes import to_complex, to_real
 from bayesmri.errors import ConfigError
-from bayesmri.physics.calibration import central_lines, unit_rss
+from bayesmri.physics.calibration import n_central_lines, unit_rss
 from bayesmri.physics.fourier import fft2c, ifft2c
 
 CALM = 0.1  # factor of the last convolutions' start values: the steps start as small changes of k
@@ -72,7 +72,7 @@ class VarNet(Network):
         if self.sens is None:
             return torch.ones_like(z)
         B, Q, H, W = z.shape
-        coils = ifft2c(z * central_lines(mask)).reshape(B * Q, 1, H, W)
+        coils = ifft2c(z * _fastmri_lines(mask)).reshape(B * Q, 1, H, W)
         return unit_rss(self.sens(coils).reshape(B, Q, H, W))
 
     @torch.no_grad()
@@ -106,6 +106,17 @@ class NormalisedUNet(nn.Module):
         left, right = _margins(W)
         v = self.hourglass(F.pad(v, (left, right, top, bottom)))[..., top : top + H, left : left + W]
         return to_complex(v * std + mean)
+
+
+def _fastmri_lines(mask: Tensor) -> Tensor:
+    """The central lines as fastMRI cuts them, columns [(W − n + 1) // 2, (W − n + 1) // 2 + n): bool (B, 1, 1, W).
+
+    Of an odd W that is one column to the right of `central_lines`; its network, and weights trained with it, see those.
+    """
+    n = n_central_lines(mask)[:, None, None, None]
+    first = (mask.shape[-1] - n + 1) // 2
+    column = torch.arange(mask.shape[-1], device=mask.device)
+    return (column >= first) & (column < first + n)
 
 
 def _margins(n: int) -> tuple[int, int]:

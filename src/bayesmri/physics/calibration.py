@@ -20,10 +20,10 @@ def n_central_lines(mask: Tensor) -> Tensor:
 
 
 def central_lines(mask: Tensor) -> Tensor:
-    """Those lines as a mask: bool (B, 1, 1, W)."""
+    """Those lines as a mask, columns [W // 2 − n // 2, W // 2 − n // 2 + n): bool (B, 1, 1, W)."""
     W = mask.shape[-1]
     n = n_central_lines(mask)[:, None, None, None]
-    first = (W - n + 1) // 2
+    first = W // 2 - n // 2
     column = torch.arange(W, device=mask.device)
     return (column >= first) & (column < first + n)
 

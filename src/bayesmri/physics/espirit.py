@@ -67,7 +67,7 @@ def kernels(centre: Tensor) -> Tensor:
 def _centre(z: Tensor, n: int) -> Tensor:
     """The central lines, MOST at most, and as many rows as that, which are all there: (Q, rows, lines)."""
     sizes = [min(MOST, z.shape[-2]), min(MOST, n)]
-    first = [max(0, (full - size + 1) // 2) for full, size in zip(z.shape[-2:], sizes, strict=True)]
+    first = [full // 2 - size // 2 for full, size in zip(z.shape[-2:], sizes, strict=True)]
     return z[:, first[0] :, first[1] :][:, : sizes[0], : sizes[1]]
 
 

@@ -255,6 +255,28 @@ def test_large_files_are_read_slice_by_slice(folder: Path, monkeypatch: pytest.M
         assert got.z.shape == e.z.shape
 
 
+@pytest.mark.parametrize("whole", [2**20, 0])
+def test_files_of_one_name_in_several_folders_keep_their_own_data(
+    tmp_path: Path, whole: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decoded at once or slice by slice: y and the peak of its volume are those of the file in its folder."""
+    monkeypatch.setattr("bayesmri.data.volumes.WHOLE", whole)
+    y = torch.randn(2, 1, 24, 20, dtype=torch.complex64, generator=generator(0))
+    brightness = {"a": 1.0, "b": 5.0}
+    for folder, scale in brightness.items():
+        (tmp_path / folder).mkdir()
+        with h5py.File(tmp_path / folder / "scan.h5", "w") as file:
+            file["kspace"] = (scale * fft2c(y)).numpy()
+            file.attrs["max"] = scale * float(rss(y).max())
+    volumes = find([SourceConfig(path=str(tmp_path))], val_fraction=0.0).train
+    assert [v.name for v in volumes] == ["scan.h5", "scan.h5"]
+    reader = SliceReader(single=True, cache_bytes=2**20)
+    for volume, scale in zip(volumes, brightness.values(), strict=True):
+        for n in range(2):
+            torch.testing.assert_close(reader.coil_images(volume, n), scale * y[n], rtol=1e-4, atol=1e-5)
+        assert reader.share(volume, y[0]) == pytest.approx(float(rss(y[0]).max() / rss(y).max()) / scale, rel=1e-4)
+
+
 def test_cache_keeps_its_budget_and_the_recent() -> None:
     cache = ArrayCache(100)
     array = np.zeros(5)  # 40 bytes

@@ -58,7 +58,7 @@ class SliceReader:
         """max RSS of the volume; 0 where that is not known without reading all of a large file."""
         if not volume.coils:
             return 1.0  # see `magnitude`
-        key = (volume.source, volume.name)
+        key = _key(volume)
         if key not in self._peaks:
             self._peaks[key] = (
                 _stated_peak(volume)
@@ -69,12 +69,11 @@ class SliceReader:
 
     def _slice(self, volume: Volume, index: int) -> Array:
         if _large(volume):
-            return self.cache.get((volume.source, volume.name, index), lambda: self._decode(volume, index)[0])
+            return self.cache.get((*_key(volume), index), lambda: self._decode(volume, index)[0])
         return np.asarray(self._whole(volume)[index])
 
     def _whole(self, volume: Volume) -> Array:
-        key = (volume.source, str(volume.path or volume.name))
-        return self.cache.get(key, lambda: self._decode(volume, None))
+        return self.cache.get(_key(volume), lambda: self._decode(volume, None))
 
     def _decode(self, volume: Volume, index: int | None) -> Array:
         if volume.path is None:
@@ -91,6 +90,11 @@ class SliceReader:
         if self.single and y.shape[1] > 1:
             y = emulate_single_coil(y)
         return np.asarray(y.numpy())
+
+
+def _key(volume: Volume) -> tuple[int, str]:
+    """What tells a volume from all others: its path, since files in several folders may share a name."""
+    return volume.source, str(volume.path or volume.name)
 
 
 def _large(volume: Volume) -> bool:

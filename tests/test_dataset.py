@@ -3,6 +3,7 @@
 import gc
 import sys
 import tracemalloc
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -275,6 +276,24 @@ def test_files_of_one_name_in_several_folders_keep_their_own_data(
         for n in range(2):
             torch.testing.assert_close(reader.coil_images(volume, n), scale * y[n], rtol=1e-4, atol=1e-5)
         assert reader.share(volume, y[0]) == pytest.approx(float(rss(y[0]).max() / rss(y).max()) / scale, rel=1e-4)
+
+
+def test_validation_volumes_of_one_name_have_masks_of_their_own(tmp_path: Path) -> None:
+    """A name that one file has alone decides, wherever the file lies; else the path from the source on does."""
+    for name in ("a/scan.h5", "b/scan.h5", "b/other.h5"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write_images(tmp_path / name, shape=(24, 64))
+
+    def masks(folder: Path) -> dict[str, torch.Tensor]:
+        config = DataConfig(
+            sources=(SourceConfig(path=str(folder), split="val"), SourceConfig(phantom="knee", count=1))
+        )
+        return {v.name: v.mask for v in Dataset(replace(config, val_fraction=0.0), Recipe(), seed=1).validation()}
+
+    found = masks(tmp_path)
+    assert set(found) == {"a/scan.h5", "b/scan.h5", "other.h5"}
+    assert not torch.equal(found["a/scan.h5"], found["b/scan.h5"])
+    assert torch.equal(found["other.h5"], masks(tmp_path / "b")["other.h5"])
 
 
 def test_cache_keeps_its_budget_and_the_recent() -> None:

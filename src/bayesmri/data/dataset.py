@@ -7,6 +7,7 @@ so resuming, prefetching and several processes are exact.
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -143,8 +144,17 @@ class Dataset:
     def validation(self) -> Iterator[Validation]:
         """The validation volumes, whole slices, with the same masks, coils and noise every time."""
         for volume, numbers in _spread(self.catalog.val, self.config.val_slices):
-            rng = generator(self.seed, "val", volume.name)
-            yield make_validation(volume.name, self._slices(volume, numbers, rng), self.recipe, rng=rng)
+            name = self._name(volume)
+            rng = generator(self.seed, "val", name)
+            yield make_validation(name, self._slices(volume, numbers, rng), self.recipe, rng=rng)
+
+    def _name(self, volume: Volume) -> str:
+        """The volume's own, or its path from its source on where another of the source has that name, too."""
+        root, own = self.config.sources[volume.source].path, (volume.source, volume.name)
+        shared = [(v.source, v.name) for v in (*self.catalog.train, *self.catalog.val)].count(own) > 1
+        if root is None or volume.path is None or not shared:
+            return volume.name
+        return volume.path.relative_to(Path(root).expanduser()).as_posix()
 
     def _slices(self, volume: Volume, numbers: Sequence[int], rng: torch.Generator) -> Sequence[Tensor]:
         """Whole slices of one volume, seen by one scanner."""

@@ -1,7 +1,9 @@
 """bayesmri bench."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json
@@ -19,9 +21,9 @@ def bench(
     model: str | None = None,
     data: Path | None = None,
     acceleration: float | None = None,
-    slices: Whole = 1,
-    reference: Whole = 256,
-    seed: Whole = 0,
+    slices: Whole | None = None,
+    reference: Whole | None = None,
+    seed: Whole | None = None,
     json: bool = False,
 ) -> None:
     """Measure speed on this machine, as ratios within one run; takes a few minutes, on an idle machine.
@@ -43,19 +45,23 @@ def bench(
     acceleration
         For that: what the model was trained for unless given.
     slices
-        For that: so many middle slices of every volume.
+        For that: so many middle slices of every volume, 1 unless given.
     reference
-        For that: samples that the reference is made of.
+        For that: samples that the reference is made of, 256 unless given.
     seed
-        For that: of masks and samples.
+        For that: of masks and samples, 0 unless given.
     json
         Print JSON instead of text.
     """
+    asked = {"model": model, "data": data, "acceleration": acceleration}
+    asked |= {"slices": slices, "reference": reference, "seed": seed}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if uncertainty:
-        trade_off(Trial(model, data, acceleration, slices, reference, seed), threads=threads, json=json)
+        trade_off(replace(Trial(), **given), threads=threads, json=json)
         return
-    if model is not None or data is not None:
-        raise ConfigError("--model and --data came without --uncertainty: give that too, or leave them out")
+    if given:
+        names = " and ".join(f"--{name}" for name in given)
+        raise ConfigError(f"{names} came without --uncertainty: give that too, or leave out what belongs to it")
     from bayesmri.pipeline.bench import Effort
     from bayesmri.pipeline.bench import bench as run
 

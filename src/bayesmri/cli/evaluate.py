@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from bayesmri.cli.options import Out, Whole
 from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
+from bayesmri.errors import ConfigError
 from bayesmri.pipeline.evaluate import ENDINGS, Study, evaluate_to, means
 from bayesmri.pipeline.tracks import Track
 
@@ -26,7 +27,7 @@ def evaluate(
     reuse: Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")] = (),
     mask: Literal["random", "equispaced"] = "random",
     center_fraction: float | None = None,
-    coils: Whole = 1,
+    coils: Whole | None = None,
     snr: float | None = 30.0,
     single_coil: bool = False,
     device: str = "cpu",
@@ -62,7 +63,8 @@ def evaluate(
     center_fraction
         Share of the lines in the calibration area; 0.32/R unless given.
     coils
-        Simulated for magnitude images; with --track multi for all volumes that are no array, 8 unless given.
+        Simulated for magnitude images, 1 unless given; with --track multi for all volumes that are no array, at least
+        2, 8 unless given.
     snr
         Of simulated k-space, in dB.
     single_coil
@@ -74,6 +76,8 @@ def evaluate(
     json
         Print the rows as JSON instead of a table of means.
     """
+    if "multi" in track and coils is not None and coils < 2:
+        raise ConfigError(f"--coils {coils} came with the multi-coil track: want at least 2, or leave one of them out")
     names = tuple(name.strip() for name in methods.split(",") if name.strip())
     study = Study(
         data=data,
@@ -81,7 +85,7 @@ def evaluate(
         accelerations=acceleration,
         mask=mask,
         center_fraction=center_fraction,
-        coils=coils,
+        coils=1 if coils is None else coils,
         snr_db=snr,
         single_coil=single_coil,
         device=device,

@@ -188,6 +188,7 @@ def evaluate_to(
     sources += [file for name in study.methods for file in own_files(name)]
     for target in targets:
         check_target(target, *sources)
+    _check_samples(study)
     result = evaluate(study, reuse=reuse, progress=progress)
 
     import torch
@@ -281,6 +282,20 @@ def _row(
             **entrant.facts(sampled),
         }
     ]
+
+
+def _check_samples(study: Study) -> None:
+    """Where samples are asked for, somebody can be sampled."""
+    if not (study.samples and study.methods):
+        return
+
+    from bayesmri.pipeline.entrants import entrants
+
+    if not any(entrant.samples for entrant in entrants(study.methods, samples=study.samples, device=study.device)[0]):
+        raise ConfigError(
+            f"{study.samples} samples came with methods of which none has a posterior ({', '.join(study.methods)}): "
+            "name a model with one, such as auto, or leave the samples out"
+        )
 
 
 def _check_rows(

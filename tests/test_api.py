@@ -1,14 +1,21 @@
 """The Python door: arrays and numbers of any kind, and one clear line where they cannot be meant."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
 import bayesmri
+from bayesmri.checkpoint import save_model
+from bayesmri.cli import main
+from bayesmri.data.formats import read_kspace
 from bayesmri.errors import BayesMRIError
+from bayesmri.pipeline.files import PhantomRequest, simulate_file
 from reader_files import random_kspace, write_h5
+from study_runs import tiny
 
 W = 40
 LINES = np.arange(W) % 4 == 0
@@ -83,6 +90,10 @@ def test_what_undersample_cannot_use_is_one_line(options: dict[str, Any], words:
         ({"seed": -1}, "seed -1: want"),
         ({"tv_weight": "much"}, "TV weight 'much': want a number"),
         ({"level": "high"}, "level 'high': want a number"),
+        ({"coils": 1.5}, r"coils 1\.5: want a whole number"),
+        ({"coils": 0}, "0 virtual coils were asked for"),
+        ({"coils": 2, "single_coil": True}, "leave one out"),
+        ({"coils": 2, "model": tiny()}, "2 virtual coils came with a model, which has its own 1: leave it out"),
         ({"kspace": RAGGED}, "k-space is no array"),
         ({"kspace": "scan.h5"}, r"scan\.h5 came: want k-space; bayesmri\.read"),
         ({"kspace": np.ones((16, 16))}, "k-space is complex"),
@@ -105,3 +116,54 @@ def test_undersampled_arrays_are_not_undersampled_again() -> None:
     for mask in ("random", LINES):
         with pytest.raises(BayesMRIError, match=r"already undersampled \(R=4\): want fully sampled data"):
             bayesmri.undersample(kspace() * LINES, mask=mask)
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three coils and two slices at R = 4."""
+    folder = tmp_path_factory.mktemp("scan")
+    simulate_file(PhantomRequest("head", "PD", (24, W), slices=2), folder / "full.h5", coils=3, snr_db=30, seed=1)
+    assert main(["undersample", str(folder / "full.h5"), "-o", str(folder / "r4.h5")]) == 0
+    return folder / "r4.h5"
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (["--coils", "2"], {"coils": np.int64(2)}),
+        (["--single-coil"], {"single_coil": True}),
+        (["--single-coil", "--model", "tiny.json", "--samples", "2"], {"single_coil": True, "samples": 2}),
+    ],
+)
+def test_coils_are_combined_as_by_recon(
+    words: list[str], options: dict[str, Any], sampled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samples are the same, too: they follow what was measured, not what was made of it."""
+    monkeypatch.chdir(tmp_path)
+    save_model(tmp_path / "tiny.json", tiny())
+    assert main(["recon", str(sampled), "-o", "out.h5", *words]) == 0
+    result = bayesmri.reconstruct(read_kspace(sampled), "tiny.json" if "--model" in words else "tv", **options)
+    with h5py.File("out.h5") as file:
+        np.testing.assert_array_equal(result.mean, file["reconstruction"][()])
+        if result.std is not None:
+            np.testing.assert_array_equal(result.std, file["uncertainty_std"][()])
+    plain = bayesmri.reconstruct(read_kspace(sampled), "tv").mean
+    assert np.abs(result.mean - plain).max() > 0.01 * plain.max()
+
+
+def test_the_truth_of_all_coils_is_not_that_of_an_emulated_one(sampled: Path) -> None:
+    scan = read_kspace(sampled)
+    assert bayesmri.reconstruct(scan, "zero-filled").truth is not None
+    assert bayesmri.reconstruct(scan, "zero-filled", single_coil=True).truth is None
+    one = bayesmri.as_kspace(scan.z[:, :1])
+    np.testing.assert_array_equal(
+        bayesmri.reconstruct(one, "zero-filled", single_coil=True).mean, bayesmri.reconstruct(one, "zero-filled").mean
+    )
+
+
+def test_the_whole_grid_is_kept_on_request() -> None:
+    scan = bayesmri.undersample(kspace())
+    scan = replace(scan, header=replace(scan.header, recon_shape=(12, W - 6)))
+    centre, whole = (bayesmri.reconstruct(scan, "tv", full_fov=full).mean for full in (False, True))
+    assert whole.shape == (1, 24, W)
+    np.testing.assert_array_equal(whole[:, 6:18, 3:-3], centre)

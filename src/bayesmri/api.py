@@ -14,6 +14,7 @@ from bayesmri.data.sampling import finish, mask_from_file
 from bayesmri.errors import ConfigError, DataError, ShapeError
 from bayesmri.pipeline.options import BASELINES, MethodName, Options
 from bayesmri.pipeline.sampling import RULES, Sampling, check_full, keep_lines
+from bayesmri.pipeline.sampling import single_coil as to_single_coil
 from bayesmri.pipeline.sampling import undersample as _undersample
 
 if TYPE_CHECKING:
@@ -88,6 +89,9 @@ def reconstruct(
     level: float | None = None,
     device: str = "cpu",
     tv_weight: float | None = None,
+    coils: SupportsIndex | None = None,
+    single_coil: bool = False,
+    full_fov: bool = False,
 ) -> "Reconstruction":
     """A value with `mean` (also called `image`), `zero_filled`, `mask` and `metrics(truth)`; with samples also `std`.
 
@@ -100,24 +104,33 @@ def reconstruct(
     level: of `error_bound`, refused where the model was not calibrated for such data; None takes the highest level that
         holds, if any.
     seed: of the draws. keep_samples: also give `samples`, (slices, N, h, w).
+    coils: compress to that many virtual coils first (SVD); models do so by themselves.
+    single_coil: combine the coils into one emulated coil first, as fastMRI's single-coil track does. A truth that came
+        with the data is that of all coils, and left out then: give `metrics` one of your own.
+    full_fov: keep the whole grid where the data asks for its central part only (readout oversampling).
     """
     from bayesmri.pipeline.reconstruct import reconstruct as run
+    from bayesmri.sampler import slice_digest
 
     method, learned = _named(model)
-    return run(
-        _as_kspace(kspace),
-        Options(
-            method=method,
-            model=learned,
-            device=device,
-            tv_weight=_number("TV weight", tv_weight),
-            samples=_whole("samples", samples),
-            seed=_whole("seed", seed),
-            keep_samples=keep_samples,
-            fast=fast,
-            level=_number("level", level),
-        ),
+    options = Options(
+        method=method,
+        model=learned,
+        device=device,
+        tv_weight=_number("TV weight", tv_weight),
+        coils=None if coils is None else _whole("coils", coils),
+        single_coil=single_coil,
+        full_fov=full_fov,
+        samples=_whole("samples", samples),
+        seed=_whole("seed", seed),
+        keep_samples=keep_samples,
+        fast=fast,
+        level=_number("level", level),
     )
+    measured = _as_kspace(kspace)
+    # of the measured coils, as in `recon`: the fit of the emulated one may differ in its last bits between machines
+    contents = [slice_digest(z, measured.mask) for z in measured.z] if options.samples else None
+    return run(to_single_coil(measured) if single_coil else measured, options, contents=contents)
 
 
 def calibrate(

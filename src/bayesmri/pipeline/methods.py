@@ -64,7 +64,7 @@ def make_method(options: Options) -> Method:
 def learned(model: Model, name: str, device: torch.device, *, coils: int | None = None) -> Method:
     """x_S(z, T, μ) of a trained model, or its network's x; x_S(z, T, θ) of draws where it has a posterior."""
     if coils is not None:
-        raise ConfigError(f"--coils {coils} came with a model, which has its own {model.coils.Q}: leave it out")
+        raise ConfigError(f"{coils} virtual coils came with a model, which has its own {model.coils.Q}: leave it out")
     posterior, reg = model.distribution().to(device), model.regularizer
     bound = reg.bind({key: w.detach() for key, w in posterior.mean().items()})
 

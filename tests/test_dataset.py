@@ -212,6 +212,42 @@ def test_new_files_do_not_move_validation_subjects_into_training(folder: Path) -
     assert not {v.subject for v in catalog.train} & {v.subject for v in catalog.val}
 
 
+def phantoms(count: int, fraction: float) -> tuple[set[str], set[str]]:
+    """The subjects that train and those that validate."""
+    catalog = find([SourceConfig(phantom="head", count=count, size=(24, 24))], val_fraction=fraction)
+    return {v.subject for v in catalog.train}, {v.subject for v in catalog.val}
+
+
+@pytest.mark.parametrize("fraction", [0.2, 0.5, 0.9])
+def test_more_subjects_do_not_move_the_others(fraction: float) -> None:
+    """But for a lone one that had to validate, or to train, so that both sides have somebody."""
+    train, val = phantoms(12, fraction)
+    for count in range(13, 60):
+        more_train, more_val = phantoms(count, fraction)
+        assert train <= more_train
+        assert val <= more_val
+        train, val = more_train, more_val
+    train, val = phantoms(400, fraction)
+    assert len(val) / 400 == pytest.approx(fraction, abs=0.06)
+
+
+@pytest.mark.parametrize("fraction", [1e-9, 0.3, 1 - 1e-9])
+def test_both_sides_have_a_subject_where_there_are_two(fraction: float) -> None:
+    for count in range(2, 12):
+        train, val = phantoms(count, fraction)
+        assert train
+        assert val
+    assert phantoms(1, fraction) == (set(), {"head phantom 0"})
+    assert phantoms(3, 0.0)[1] == set()
+
+
+def test_a_subject_named_for_validation_is_enough_of_it(folder: Path) -> None:
+    for fraction, validate in ((1e-9, 1), (1 - 1e-9, 6)):
+        catalog = find([SourceConfig(path=str(folder))], val_fraction=fraction, val_subjects=["patient 2"])
+        assert len({v.subject for v in catalog.val}) == validate
+        assert "patient 2" in {v.subject for v in catalog.val}
+
+
 def test_sources_are_mixed_by_weight(folder: Path) -> None:
     sources = (
         SourceConfig(phantom="knee", count=2, size=(24, 24), weight=3),

@@ -72,8 +72,8 @@ class Catalog:
 def find(sources: Sequence[SourceConfig], *, val_fraction: float, val_subjects: Sequence[str] = ()) -> Catalog:
     """Every volume of every source, each subject wholly in training or wholly in validation.
 
-    val_fraction: share of the subjects of `both` sources that validate, chosen by a hash of the subject's name, so that
-        adding files does not move the others.
+    val_fraction: share of the subjects of `both` sources that validate, on average: a hash of each one's name decides,
+        so that adding files does not move the others. Above 0 at least one validates and, of several, one trains.
     val_subjects: patterns (`*Figure 8B*`) of subjects that validate besides.
     """
     notes: list[str] = []
@@ -92,11 +92,22 @@ def find(sources: Sequence[SourceConfig], *, val_fraction: float, val_subjects: 
 
 
 def _held_out(subjects: set[str], fraction: float, patterns: Sequence[str]) -> set[str]:
+    """{s : hash(s) < fraction}, and those that a pattern names.
+
+    Where that is nobody the lowest hash validates; where it is everybody the highest trains.
+    """
     named = {s for s in subjects if any(fnmatch.fnmatchcase(s, p) for p in patterns)}
     if fraction <= 0:
         return named
-    rest = sorted(subjects - named, key=lambda s: hashlib.sha256(s.encode()).digest())
-    return named | set(rest[: math.ceil(fraction * len(rest))])
+    ranked = sorted(subjects - named, key=_hash)
+    below = [s for s in ranked if _hash(s) < fraction] or ([] if named else ranked[:1])
+    everybody = len(named) + len(below) == len(subjects) > 1
+    return named | set(below[:-1] if everybody else below)
+
+
+def _hash(subject: str) -> float:
+    """A number in [0, 1) that depends on the name alone, and looks uniform over names."""
+    return int.from_bytes(hashlib.sha256(subject.encode()).digest()[:6], "big") / 2**48
 
 
 def _phantoms(index: int, source: SourceConfig) -> list[Volume]:

@@ -1,6 +1,7 @@
 """`calibrate` and what it leads to: a model that carries its bound, `recon` that applies or refuses it."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from bayesmri.analysis.conformal import conformal_factor, missed, scores
 from bayesmri.bounds import unit_width
 from bayesmri.checkpoint import Checkpoint, load_model, save_checkpoint, save_model
 from bayesmri.cli import main
-from bayesmri.data.formats import read_kspace
+from bayesmri.data.catalog import probe, subject_of
+from bayesmri.data.formats import read, read_kspace
 from bayesmri.data.results import open_result
 from bayesmri.errors import BayesMRIError, ModelError
 from bayesmri.fast import Predictor, PredictorConfig
@@ -239,6 +241,45 @@ def test_too_few_subjects_are_refused_and_few_are_warned_of(
     assert "3 subjects are few: the promise counts no subject with more than 20 %" in said
     assert "widens the bound" in said
     assert "only middle slices" in said
+
+
+def test_people_are_counted_whichever_attribute_names_them(data: Path, tmp_path: Path) -> None:
+    """Six files of five people, each named by `patient_id`, by `subject`, or by both, of which the first counts."""
+    wanted = {"level": 0.8, "samples": 2, "acceleration": 4.0}
+    found, _ = calibrate(Loaded("mine", Path(), tiny()), Wanted(data, **wanted))  # type: ignore[arg-type]
+    for folder, other in (("subject", None), ("both", "many")):
+        (tmp_path / folder).mkdir()
+        for path in sorted(data.iterdir()):
+            shutil.copy(path, tmp_path / folder)
+            with h5py.File(tmp_path / folder / path.name, "a") as file:
+                file.attrs["subject"] = other or file.attrs["patient_id"]
+                if other is None:
+                    del file.attrs["patient_id"]
+        asked = Wanted(tmp_path / folder, **wanted)  # type: ignore[arg-type]
+        again, _ = calibrate(Loaded("mine", Path(), tiny()), asked)
+        assert (again.subjects, again.volumes) == (SUBJECTS, SUBJECTS + 1)
+        assert again.factor == found.factor
+
+
+def test_subjects_of_a_catalog_and_of_a_calibration_are_the_same(tmp_path: Path) -> None:
+    """Of k-space and of images, that name a patient, a subject, both or nobody."""
+    for n, names in enumerate(({}, {"patient_id": "p"}, {"subject": "s"}, {"patient_id": "p", "subject": "s"})):
+        for kind, array in (("kspace", np.ones((1, 16, 16), np.complex64)), ("image", np.ones((1, 16, 16)))):
+            with h5py.File(tmp_path / f"{kind}{n}.h5", "w") as file:
+                file[kind] = array
+                file.attrs.update(names)
+    np.save(tmp_path / "array.npy", np.ones((1, 1, 16, 16), np.complex64))
+    for path in sorted(tmp_path.iterdir()):
+        assert probe(path).subject == subject_of(path, read(path).header)
+
+
+def test_by_file_every_file_counts_though_folders_share_names(data: Path, tmp_path: Path) -> None:
+    for n in range(4):
+        (tmp_path / str(n)).mkdir()
+        (tmp_path / str(n) / "scan.h5").symlink_to(data / f"head{n}.h5")
+    asked = Wanted(tmp_path, level=0.6, samples=2, by_file=True)
+    found, _ = calibrate(Loaded("mine", Path(), tiny()), asked)
+    assert (found.subjects, found.volumes) == (4, 4)
 
 
 def test_levels_that_the_data_cannot_support_are_refused_with_the_highest(

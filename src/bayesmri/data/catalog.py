@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bayesmri.data.formats import read, sniff, volume_paths
-from bayesmri.data.kspace import KSpace, check_grid
+from bayesmri.data.kspace import Header, KSpace, check_grid
 from bayesmri.data.phantom import Anatomy
 from bayesmri.data.safe_h5 import dataset, names, open_h5, text_attribute
 from bayesmri.errors import BayesMRIError, ConfigError, DataError
@@ -152,6 +152,22 @@ def probe(path: Path, source: int = 0) -> Volume:
     return Volume(source, path.name, subject, slices, (H, W), 0, path, "", 2 * slices * H * W)
 
 
+def subject_of(path: Path, header: Header) -> str:
+    """Who was scanned, as `probe` says, of a file that was read already.
+
+    The patient or subject that the file names; where it names none the file itself, by its name without the ending.
+    """
+    if sniff(path) not in LAYOUTS:
+        return header.patient_id or path.stem
+    with open_h5(path) as file:
+        return _subject(file, path)
+
+
+def _subject(file: Any, path: Path) -> str:
+    """By `patient_id`, as fastMRI has it, or `subject`, of which a reader's header knows but one."""
+    return text_attribute(file, "patient_id") or text_attribute(file, "subject") or path.stem
+
+
 def _probe_h5(path: Path, layout: str, source: int) -> Volume:
     wanted = (3, 4) if layout == "kspace" else (3,)
     with open_h5(path) as file:
@@ -161,7 +177,7 @@ def _probe_h5(path: Path, layout: str, source: int) -> Volume:
             raise DataError(f"`{layout}` in {path.name} has shape {data.shape}: want {axes} axes")
         if "mask" in names(file):
             _check_full(path, bool(dataset(file, "mask")[()].all()))
-        subject = text_attribute(file, "patient_id") or text_attribute(file, "subject") or path.stem
+        subject = _subject(file, path)
         coils = 0 if layout == "image" else 1 if data.ndim == 3 else data.shape[1]
         check_grid(data.shape, ndim=data.ndim, axes="(slices, coils, H, W)" if data.ndim == 4 else "(slices, H, W)")
         size = data.size * (8 if layout == "kspace" else 2)

@@ -13,6 +13,7 @@ from bayesmri.analysis.calibration import LEAST_PIXELS, REGIONS
 from bayesmri.analysis.conformal import chosen_cap, leave_one_out, missed, scores
 from bayesmri.analysis.quality import foreground
 from bayesmri.bounds import FLOOR, Calibration, unit_width
+from bayesmri.data.catalog import subject_of
 from bayesmri.errors import DataError
 from bayesmri.pipeline.reconstruct import Reconstruction, common_crop
 
@@ -51,7 +52,7 @@ class Subject:
 
 @dataclass
 class Subjects:
-    """All subjects, by the patient that a file names, or the file itself where it names none.
+    """All subjects, by the patient or subject that a file names, or the file itself where it names none.
 
     floor: f of w = σ̂ + f max X̄. by_file: every file is a subject of its own, whatever it names.
     """
@@ -89,7 +90,7 @@ class Subjects:
         return [subject.regions[region].scores for subject in self.of(region)]
 
     def _name(self, path: Path, result: Reconstruction) -> str:
-        return path.name if self.by_file else result.header.patient_id or path.name
+        return str(path) if self.by_file else subject_of(path, result.header)
 
 
 def held_out(subjects: Subjects, *, level: float, stored: Calibration | None = None) -> dict[str, Any]:

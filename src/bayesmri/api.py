@@ -1,6 +1,7 @@
 """The few functions a script or a notebook needs."""
 
 import operator
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
@@ -150,7 +151,8 @@ def calibrate(
 ) -> "Model":
     """The model with an error bound at that level, which `reconstruct` then gives as `error_bound`.
 
-    The last of `calibrations` added says what is promised (`guarantee`). Nothing is written.
+    The last of `calibrations` added says what is promised (`guarantee`). Nothing is written. A warning names volumes
+    that had to be left out.
 
     data: a folder of fully sampled volumes that the model was not trained on; files that name one patient are one
         subject, unless `by_file`.
@@ -178,7 +180,10 @@ def calibrate(
         mask=mask,
         seed=_whole("seed", seed),
     )
-    return with_bound(loaded.model, run(loaded, wanted)[0])
+    found, facts = run(loaded, wanted)
+    if facts["skipped"]:
+        warnings.warn(f"left out of the calibration: {'; '.join(facts['skipped'])}", stacklevel=2)
+    return with_bound(loaded.model, found)
 
 
 def _named(model: "str | Path | Model") -> "tuple[MethodName, str | Model | None]":

@@ -43,6 +43,7 @@ def calibrate(
     """Scale the standard deviation of MODEL into error bounds, with subjects it has not seen, and store them with it.
 
     `recon` then writes the bound wherever it holds: for this acceleration, kind of mask, number of coils and samples.
+    A volume that has too few lines, or that MODEL does not take, is left out, and named.
 
     Parameters
     ----------
@@ -110,6 +111,9 @@ def calibrate(
         seed=seed,
     )
     made = calibrate_file(model, wanted, output, progress=partial(progress, title="calibrate", unit="volumes"))
+    print_notes(made["warnings"])
+    for line in made["skipped"]:
+        print("skipped", " ".join(line.split()), file=sys.stderr)
     if json:
         print_json(made)
         return
@@ -132,8 +136,5 @@ def _say(made: dict[str, Any]) -> None:
     if made["region"] == "everywhere" and "in_foreground" in shares:
         print(f"covered in the foreground alone: {shares['in_foreground']} % on average (--region foreground)")
     print(f"promise: {made['guarantee']}")
-    print_notes(made["warnings"])
-    for line in made["skipped"]:
-        print(f"skipped {line}", file=sys.stderr)
     for path in made["outputs"]:
         print(f"wrote {path}")

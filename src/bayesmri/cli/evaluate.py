@@ -1,17 +1,18 @@
 """bayesmri evaluate --data DIR --methods zero-filled,tv,MODEL --acceleration 4 8."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from bayesmri.cli.options import Out, Whole
-from bayesmri.cli.output import print_json
+from bayesmri.cli.output import count, print_json
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
-from bayesmri.pipeline.evaluate import ENDINGS, Study, evaluate_to, means
+from bayesmri.pipeline.evaluate import ENDINGS, Study, evaluate_to, means, setting_name
 from bayesmri.pipeline.tracks import Track
 
 
@@ -35,6 +36,8 @@ def evaluate(
     json: bool = False,
 ) -> None:
     """Compare methods on every volume of a folder: the same coil images and masks for each; one row per volume.
+
+    A volume that has too few lines, or that one of the methods cannot do, is left out for all of them, and named.
 
     Parameters
     ----------
@@ -97,13 +100,23 @@ def evaluate(
     result = evaluate_to(
         study, output, reuse=reuse, progress=partial(progress, title="evaluate", unit="reconstructions")
     )
+    for line in result["skipped"]:
+        print("skipped", " ".join(line.split()), file=sys.stderr)
     if json:
         print_json(result)
         return
     from bayesmri.report.tables import text
 
-    print(text(means(result["rows"])))
-    for line in result["skipped"]:
-        print(f"skipped {line}", file=sys.stderr)
+    table = means(result["rows"])
+    print(text(table))
+    print(volumes_line(table))
     written = ", ".join(str(output.with_suffix(ending)) for ending in ENDINGS)
     print(f"wrote {written}: {len(result['rows'])} rows")
+
+
+def volumes_line(table: Sequence[Mapping[str, Any]]) -> str:
+    """ "means over 4 volumes", or by setting where they differ; within one they are the same for every method."""
+    found = {setting_name(row["track"], row["acceleration"]): row["volumes"] for row in table}
+    if len(set(found.values())) == 1:
+        return f"means over {count(next(iter(found.values())), 'volume')}"
+    return "means over " + ", ".join(f"{count(n, 'volume')} at {setting}" for setting, n in found.items())

@@ -2,14 +2,14 @@
 
 import math
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesmri.atomic import check_target
 from bayesmri.bounds import FLOOR, Calibration, Region, Setting, check_level, percent
-from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError, OutputError
+from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, ModelError, OutputError, ShapeError
 from bayesmri.pipeline.files import Progress
 from bayesmri.pipeline.options import FAST_SAMPLES
 from bayesmri.pipeline.study import SAMPLES, Request
@@ -102,26 +102,19 @@ def calibrate(
     """The bound, and what it was made of: coverage of every subject, files left out, warnings."""
     import torch
 
-    from bayesmri.pipeline.study_volumes import Volumes, counted, n_coils, sample_volume
-    from bayesmri.pipeline.subjects import Subjects
     from bayesmri.provenance import provenance
 
-    _count_first(wanted)
-    R = wanted.acceleration or loaded.model.acceleration or 4.0
+    R = wanted.acceleration if wanted.acceleration is not None else loaded.model.acceleration or 4.0
     request = wanted.request(loaded.name, R)
-    volumes, subjects, arrays = Volumes(request), Subjects(wanted.floor, wanted.by_file), []
-    with counted(progress, request) as advance:
-        for path, full in volumes:
-            subjects.add(path, sample_volume(full, path, R, loaded, request, fast=wanted.fast))
-            arrays.append(n_coils(full, loaded))
-            advance()
+    _count_first(wanted, R, request)
+    subjects, files, skipped = _gathered(loaded, wanted, request, progress)
     setting = Setting(
         acceleration=R,
         mask="random" if wanted.mask == "random" else "equispaced",
         center_fraction=wanted.center_fraction,
         coil_mode=loaded.model.coils.mode,
         Q=loaded.model.coils.Q,
-        arrays=(min(arrays), max(arrays)),
+        arrays=(min(files.values()), max(files.values())),
         samples=int(request.samples or 0),
         fast=wanted.fast,
     )
@@ -129,23 +122,52 @@ def calibrate(
         command="calibrate",
         config=asdict(wanted),
         seed=wanted.seed,
-        inputs=volumes.used,
+        inputs=list(files),
         threads=torch.get_num_threads(),
     )
-    found, rows = fitted(subjects, wanted, setting)
+    found, rows = fitted(subjects, wanted, setting, left_out=skipped)
     found = replace(found, provenance=origin)
-    names = [p.name for p in volumes.used]
-    warnings = _warnings(found) + _seen_before(loaded.model, names)
-    return found, {**_facts(found), "rows": rows, "skipped": volumes.skipped, "warnings": warnings}
+    warnings = _warnings(found) + _seen_before(loaded.model, [path.name for path in files])
+    return found, {**_facts(found), "rows": rows, "skipped": skipped, "warnings": warnings}
 
 
-def fitted(subjects: "Subjects", wanted: Wanted, setting: Setting) -> tuple[Calibration, list[dict[str, Any]]]:
-    """λ̂ of all subjects with pixels in the region, and each one's coverage."""
+def _gathered(
+    loaded: "Loaded", wanted: Wanted, request: Request, progress: Progress | None
+) -> tuple["Subjects", dict[Path, int], list[str]]:
+    """The subjects, the files that they came from with the coils of each, and what had to be left out."""
+    from bayesmri.pipeline.study_volumes import Volumes, counted, n_coils, sample_volume
+    from bayesmri.pipeline.subjects import Subjects
+
+    (R,) = request.accelerations
+    volumes, subjects = Volumes(request), Subjects(wanted.floor, wanted.by_file)
+    files: dict[Path, int] = {}
+    with counted(progress, request) as advance:
+        for path, full in volumes:
+            coils = n_coils(full, loaded)
+            try:
+                _check_coils(loaded.model, coils)
+                result = sample_volume(full, path, R, loaded, request, fast=wanted.fast)
+            except (DataError, MaskError, ShapeError) as error:
+                volumes.skipped.append(f"{path.name}: {error}")
+                continue
+            subjects.add(path, result)
+            files[path] = coils
+            advance()
+    if not files:
+        raise DataError(f"no volume in {wanted.data} can be calibrated with: {'; '.join(volumes.skipped[:3])}")
+    return subjects, files, volumes.skipped
+
+
+def fitted(
+    subjects: "Subjects", wanted: Wanted, setting: Setting, *, left_out: Sequence[str] = ()
+) -> tuple[Calibration, list[dict[str, Any]]]:
+    """λ̂ of all subjects with pixels in the region, and each one's coverage. left_out: other volumes, and why."""
     from bayesmri.analysis.conformal import conformal_factor, leave_one_out, missed
 
     given, scores = subjects.of(wanted.region), subjects.scores(wanted.region)
     n, level = len(given), wanted.level
-    cap = _cap(wanted, n, volumes=subjects.volumes, pixels=min((s.size for s in scores), default=0))
+    pixels = min((s.size for s in scores), default=0)
+    cap = _cap(wanted, n, volumes=subjects.volumes, pixels=pixels, left_out=left_out)
     factor = conformal_factor(scores, level=level, cap=cap)
     covered = [1 - missed(s, factor) for s in scores]
     body = [1 - missed(s, factor) for s in subjects.scores("foreground")]
@@ -177,26 +199,40 @@ def fitted(subjects: "Subjects", wanted: Wanted, setting: Setting) -> tuple[Cali
     return found, rows
 
 
-def _count_first(wanted: Wanted) -> None:
-    """Too few subjects or pixels are refused before anything is reconstructed; files that cannot be read do not count.
+def _count_first(wanted: Wanted, R: float, request: Request) -> None:
+    """Too few subjects or pixels are refused before anything is reconstructed.
 
-    The pixels are those of the whole grid: the region may hold fewer.
+    Files that cannot be read, or have too few lines for R, do not count. The pixels are those of the whole grid: the
+    region may hold fewer.
     """
     from bayesmri.data.catalog import probe
-    from bayesmri.pipeline.evaluate import data_files
+    from bayesmri.pipeline.evaluate import check_masks, data_files, sampling_of
+    from bayesmri.pipeline.sampling import draw_mask
+    from bayesmri.pipeline.study_volumes import rules
 
+    check_masks(rules(request), (R,))
     pixels: Counter[str] = Counter()
-    volumes = 0
+    volumes, left_out = 0, []
     for path in data_files(wanted.data):
-        with suppress(BayesMRIError):
+        try:
             found = probe(path)
-            slices = found.slices if wanted.slices is None else min(found.slices, wanted.slices)
-            pixels[str(path) if wanted.by_file else found.subject] += slices * math.prod(found.shape)
-            volumes += 1
-    _cap(wanted, len(pixels), volumes=volumes, pixels=min(pixels.values(), default=0))
+            draw_mask(found.shape[-1], sampling_of(path, R, rules(request)))
+        except BayesMRIError as error:
+            left_out.append(f"{path.name}: {error}")
+            continue
+        slices = found.slices if wanted.slices is None else min(found.slices, wanted.slices)
+        pixels[str(path) if wanted.by_file else found.subject] += slices * math.prod(found.shape)
+        volumes += 1
+    _cap(wanted, len(pixels), volumes=volumes, pixels=min(pixels.values(), default=0), left_out=left_out)
 
 
-def _cap(wanted: Wanted, n: int, *, volumes: int, pixels: int) -> float:
+def _check_coils(model: "Model", coils: int) -> None:
+    """Of one volume, as the model takes it; what else is wrong with a model is so for all volumes."""
+    if model.coils.mode == "raw" and coils != model.coils.Q:
+        raise ShapeError(f"data of {coils} coils came to a model of {model.coils.Q} raw coils")
+
+
+def _cap(wanted: Wanted, n: int, *, volumes: int, pixels: int, left_out: Sequence[str]) -> float:
     """B for n subjects, if they are enough for a finite factor. pixels: of the smallest of them."""
     from bayesmri.analysis.conformal import ROUNDING, chosen_cap, highest_level, least_subjects
 
@@ -206,9 +242,10 @@ def _cap(wanted: Wanted, n: int, *, volumes: int, pixels: int) -> float:
     need, highest = max(LEAST, least_subjects(level, cap)), highest_level(n, pixels, wanted.cap)
     if n < need:
         or_level = f", or a level of at most {_down(highest)}" if n >= LEAST else ""
+        without = f"; left out: {'; '.join(left_out[:3])}" if left_out else ""
         raise DataError(
             f"{volumes} fully sampled volumes of {n} subject{'s' * (n != 1)} came to calibrate at the level {level}: "
-            f"want at least {need} subjects{or_level}, or --by-file where every file is a subject of its own"
+            f"want at least {need} subjects{or_level}, or --by-file where every file is a subject of its own{without}"
         )
     if level > highest + ROUNDING:
         raise DataError(

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bayesmri.atomic import atomic_paths, check_target
 from bayesmri.data.formats import read, volume_paths
 from bayesmri.data.kspace import Images, KSpace
-from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError
+from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, ModelError, ShapeError
 from bayesmri.pipeline.files import Progress
 from bayesmri.pipeline.reuse import Earlier, earlier
 from bayesmri.pipeline.sampling import Sampling, single_coil, undersample
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".json", ".md", ".tex")  # of results: rows, a page, a table
 COILS = 8  # of simulated arrays in the multi-coil track, unless the study says otherwise
+CANNOT = (DataError, MaskError, ModelError, ShapeError)  # of one volume and one method; other errors end a study
 
 
 @dataclass(frozen=True)
@@ -70,39 +71,60 @@ class Study:
         return replace(self, tracks=(), coils=coils, single_coil=track == "single", array=track == "multi")
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A volume that a method could not do. file: as results call it."""
+
+    method: str
+    track: Track | None
+    acceleration: float
+    file: str
+    reason: str
+
+    @property
+    def place(self) -> tuple[Track | None, float, str]:
+        return self.track, self.acceleration, self.file
+
+    @property
+    def told(self) -> str:
+        """Of the method, whatever the volume."""
+        return f"{self.method}{'' if self.track is None else f', {self.track}-coil'}: {self.reason}"
+
+
 def evaluate(study: Study, *, reuse: Sequence[Path] = (), progress: Progress | None = None) -> dict[str, Any]:
     """{"rows": [{method, track, acceleration, file, coils, psnr, …, seconds, parameters}, …], "skipped": […]}.
+
+    The rows of one track and R are of the same volumes for every method; what could not be done is in `skipped`.
 
     reuse: results of earlier evaluations with the same settings; what is in them is not computed again.
     """
     files = data_files(study.data)
     if not study.methods:
         raise ConfigError("no method was given: want zero-filled, tv or models, such as --methods zero-filled,tv")
+    check_masks(study, study.accelerations)
     known = earlier(reuse, plain(asdict(study)))
 
     from bayesmri.pipeline.entrants import entrants
 
     given, skipped = entrants(study.methods, samples=study.samples, device=study.device)
-    rows: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
+    refusals: list[Refusal] = []
     names = labels(files, study.data)
     total = max(1, len(study.tracks)) * len(files) * len(study.accelerations) * len(given)
     with progress(total) if progress else nullcontext(lambda: None) as advance:
-        for track in study.tracks or (None,):
-            for path in files:
-                try:
-                    full = fully_sampled(path, study.track(track))
-                except BayesMRIError as error:
-                    skipped.append(f"{names[path]}: {error}")
-                    continue
-                for R in study.accelerations:
-                    # coils, noise and mask are drawn once, before any method is asked
-                    sampled = undersample(full, sampling_of(path, R, study))
-                    for entrant in given:
-                        found = _row(entrant, sampled, study, skipped, known, path=path, track=track, R=R)
-                        rows += [{**row, "file": names[path]} for row in found]
-                        advance()
-    _check_rows(rows, given, skipped, study)
-    skipped = list(dict.fromkeys(skipped))
+        for path, track, R, sampled in _volumes(study, names, skipped):
+            for entrant in given:
+                row = _row(entrant, sampled, study, known, path=path, track=track, R=R)
+                if isinstance(row, Refusal):
+                    refusals.append(replace(row, file=names[path]))
+                else:
+                    found.append({**row, "file": names[path]})
+                advance()
+    rows, left_out = same_volumes(found, refusals)
+    skipped = list(dict.fromkeys([*skipped, *left_out]))
+    if found and not rows:
+        raise DataError(f"no volume in {study.data} can be done by all methods, give fewer: {'; '.join(skipped[:3])}")
+    _check_rows(rows, refusals, skipped, study)
     return {
         "rows": rows,
         "skipped": skipped,
@@ -110,6 +132,30 @@ def evaluate(study: Study, *, reuse: Sequence[Path] = (), progress: Progress | N
         "command": command(study),
         **({"reused": [path.name for path in reuse]} if reuse else {}),
     }
+
+
+def same_volumes(rows: Sequence[dict[str, Any]], refusals: Sequence[Refusal]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of volumes that every method of their track and R could do, so that means compare; and what is left out.
+
+    A method that could do no volume of a track and R takes no part there, and the others keep their volumes.
+    """
+    present = {(row["track"], row["acceleration"], row["method"]) for row in rows}
+    told: list[str] = []
+    without: dict[tuple[Track | None, float, str], dict[str, list[str]]] = {}
+    for refusal in refusals:
+        if (refusal.track, refusal.acceleration, refusal.method) in present:
+            without.setdefault(refusal.place, {}).setdefault(refusal.reason, []).append(refusal.method)
+        else:
+            told.append(refusal.told)
+    for (track, R, file), reasons in without.items():
+        why = "; ".join(f"{' and '.join(methods)} cannot do it: {reason}" for reason, methods in reasons.items())
+        told.append(f"{file}, {setting_name(track, R)}: left out for all methods, since {why}")
+    return [row for row in rows if (row["track"], row["acceleration"], row["file"]) not in without], told
+
+
+def setting_name(track: Track | None, R: float) -> str:
+    """ "single-coil, R = 4", or without a track "R = 4"."""
+    return f"{'' if track is None else f'{track}-coil, '}R = {R:g}"
 
 
 def command(study: Study) -> str:
@@ -251,37 +297,51 @@ def _simulated(images: Images, path: Path, study: Study) -> KSpace:
     return KSpace(z=u, mask=np.ones(u.shape[-1], dtype=bool), header=images.header)
 
 
+def _volumes(
+    study: Study, names: Mapping[Path, str], skipped: list[str]
+) -> Iterator[tuple[Path, Track | None, float, KSpace]]:
+    """Every volume in every track at every R; none, and a reason in `skipped`, where it has no truth or no such mask.
+
+    Coils, noise and mask are drawn once, before any method is asked.
+    """
+    for track in study.tracks or (None,):
+        for path, name in names.items():
+            try:
+                full = fully_sampled(path, study.track(track))
+            except BayesMRIError as error:
+                skipped.append(f"{name}: {error}")
+                continue
+            for R in study.accelerations:
+                try:
+                    sampled = undersample(full, sampling_of(path, R, study))
+                except MaskError as error:
+                    skipped.append(f"{name}, {setting_name(track, R)}: {error}")
+                    continue
+                yield path, track, R, sampled
+
+
 def _row(
-    entrant: "Entrant",
-    sampled: KSpace,
-    study: Study,
-    skipped: list[str],
-    known: Earlier,
-    *,
-    path: Path,
-    track: Track | None,
-    R: float,
-) -> list[dict[str, Any]]:
-    """One row; none, and a reason in `skipped`, where the entrant has no model for such data."""
+    entrant: "Entrant", sampled: KSpace, study: Study, known: Earlier, *, path: Path, track: Track | None, R: float
+) -> dict[str, Any] | Refusal:
+    """One row, of an earlier evaluation where it is known; or why the entrant cannot do that volume."""
     where = {"method": entrant.name, "track": track, "acceleration": R}
     try:
-        row = known.find(path, **where, **entrant.facts(sampled))
+        facts = entrant.facts(sampled)
+        row = known.find(path, **where, **facts)
         if row is not None:
-            return [row]
+            return row
         result = entrant.run(sampled, seed=study.seed, device=study.device)
-    except ModelError as error:
-        skipped.append(f"{entrant.name}{'' if track is None else f', {track}-coil'}: {error}")
-        return []
-    return [
-        {
-            **where,
-            "coils": sampled.z.shape[1],
-            "slices": len(sampled.z),
-            **vars(result.metrics()),
-            "seconds": result.seconds,
-            **entrant.facts(sampled),
-        }
-    ]
+        metrics = vars(result.metrics())
+    except CANNOT as error:
+        return Refusal(entrant.name, track, R, path.name, str(error))
+    return {
+        **where,
+        "coils": sampled.z.shape[1],
+        "slices": len(sampled.z),
+        **metrics,
+        "seconds": result.seconds,
+        **facts,
+    }
 
 
 def _check_samples(study: Study) -> None:
@@ -298,14 +358,21 @@ def _check_samples(study: Study) -> None:
         )
 
 
+def check_masks(study: Study, accelerations: Sequence[float]) -> None:
+    """What is wrong with R or the centre for any volume is no matter of one."""
+    from bayesmri.physics.mask import MaskSpec
+
+    for R in accelerations:
+        MaskSpec("random" if study.mask == "random" else "equispaced", R, study.center_fraction)
+
+
 def _check_rows(
-    rows: Sequence[dict[str, Any]], given: Sequence["Entrant"], skipped: Sequence[str], study: Study
+    rows: Sequence[dict[str, Any]], refusals: Sequence[Refusal], skipped: Sequence[str], study: Study
 ) -> None:
     """There is something to judge, and nobody who was asked for is missing everywhere."""
     judged = {row["method"] for row in rows}
-    for entrant in given:
-        refused = [line for line in skipped if line.startswith((f"{entrant.name}: ", f"{entrant.name}, "))]
-        if entrant.name not in judged and refused:
-            raise ModelError(refused[0])
+    for refusal in refusals:
+        if refusal.method not in judged:
+            raise ModelError(refusal.told)
     if not rows:
-        raise DataError(f"no fully sampled volume in {study.data}: {'; '.join(skipped[:3])}")
+        raise DataError(f"no volume in {study.data} can be judged: {'; '.join(skipped[:3])}")

@@ -59,8 +59,9 @@ def evaluate(
     output
         JSON file to write; a Markdown page and a LaTeX table of the means are written beside it.
     reuse
-        Results (.json) of earlier evaluations with the same settings and version: what they hold of the same files and
-        weights is taken from there. So a long evaluation can be done in parts, and a method joins a finished table.
+        Results (.json) of earlier evaluations with the same settings and version: what they hold of the same weights
+        and files, by content and name, is taken from there. So a long evaluation can be done in parts, and a method
+        joins a finished table.
     mask
         How lines are chosen.
     center_fraction

@@ -132,3 +132,17 @@ def test_root_sum_of_squares_has_a_finite_gradient_at_zero() -> None:
     rss(x).sum().backward()  # type: ignore[no-untyped-call]
     assert x.grad is not None
     assert torch.equal(x.grad, torch.zeros_like(x))
+
+
+@pytest.mark.parametrize("bad", [complex("nan"), complex(1, float("nan")), complex("inf"), complex(0, float("-inf"))])
+def test_root_sum_of_squares_lets_nan_and_inf_through(bad: complex) -> None:
+    """A pixel that is no number in one coil is none in Y, and no other pixel changes."""
+    x = draw((2, 3, 5, 4), torch.complex64, 0)
+    x[0, :, 2, 1] = 0
+    spoilt = x.clone()
+    spoilt[1, 2, 3, 0] = torch.tensor(bad)
+    Y, whole = rss(spoilt), rss(x)
+    assert not Y[1, 3, 0].isfinite()
+    Y[1, 3, 0] = whole[1, 3, 0]
+    assert torch.equal(Y, whole)
+    assert Y[0, 2, 1] == 0

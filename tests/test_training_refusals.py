@@ -14,11 +14,11 @@ from bayesmri import checkpoint
 from bayesmri.checkpoint import checkpoints, latest
 from bayesmri.cli import main
 from bayesmri.config import dump_toml
-from bayesmri.errors import MaskError, ModelError, OutputError
+from bayesmri.errors import DivergedError, MaskError, ModelError, OutputError
 from bayesmri.pipeline.train import train
 from bayesmri.pipeline.train_plan import plan
 from bayesmri.training import journal
-from bayesmri.training.loop import DivergedError, _check_finite
+from bayesmri.training.loop import _check_finite
 from training_runs import tiny
 
 

@@ -18,10 +18,12 @@ def to_complex(v: Tensor) -> Tensor:
 def rss(y: Tensor) -> Tensor:
     """Y_i = (Σ_q |y_{i,q}|²)^{1/2}: complex (..., Q, H, W) → real (..., H, W), with the gradient 0 where Y_i = 0.
 
-    torch.linalg.vector_norm along an outer axis is more than ten times slower.
+    NaN stays NaN: what diverged is not to pass for air. torch.linalg.vector_norm along an outer axis is more than ten
+    times slower.
     """
     power = (y.real.square() + y.imag.square()).sum(dim=-3)
-    return torch.where(power > 0, power, 1).sqrt() * (power > 0)
+    there = power != 0  # NaN, too
+    return torch.where(there, power, 1).sqrt() * there
 
 
 def norm(x: Tensor) -> Tensor:

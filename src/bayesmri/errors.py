@@ -29,6 +29,10 @@ class ModelError(BayesMRIError):
     """Weights that are missing, damaged, or made for other data."""
 
 
+class DivergedError(ModelError):
+    """A loss, a gradient or a reconstruction that is not finite."""
+
+
 class OutputError(BayesMRIError):
     """A result that cannot be written where it was asked for."""
 

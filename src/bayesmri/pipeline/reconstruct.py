@@ -15,7 +15,7 @@ from bayesmri.bounds import Calibration
 from bayesmri.complexes import rss
 from bayesmri.data.guard import byte_budget, human
 from bayesmri.data.kspace import Header, KSpace
-from bayesmri.errors import ConfigError, DataError, ModelError
+from bayesmri.errors import ConfigError, DataError, DivergedError, ModelError
 from bayesmri.geometry import center_window
 from bayesmri.metrics import Metrics, volume_metrics
 from bayesmri.physics.fourier import ifft2c
@@ -103,6 +103,8 @@ def reconstruct(
     on_step: Callable[[], None] | None = None,
 ) -> Reconstruction:
     """X for every slice of a volume; with samples their mean and standard deviation too.
+
+    What is not finite is a DivergedError: no image is made of it.
 
     z is divided by one number taken from the volume's zero-filled image, reconstructed, and multiplied back.
 
@@ -207,7 +209,9 @@ def _solved(task: _Task, on_step: Callable[[], None] | None, *, keep: bool) -> _
         else:
             (x,), (variance,) = task.method.moments(task.z(s), task.mask)
             std.append((variance.sqrt() * task.factor).cpu().numpy())
+            _check_finite("the standard deviation", std[s], task.method, s)
         images.append((rss(x) * task.factor).cpu().numpy())
+        _check_finite("the image", images[s], task.method, s)
         if keep:
             coils.append(x)
         if on_step is not None:
@@ -223,7 +227,8 @@ def _sampled(
     assert sampler is not None
 
     def samples(s: int) -> Iterator[Tensor]:
-        for x in sampler.samples(task.z(s), task.mask, streams[s], range(asked.samples)):
+        for i, x in enumerate(sampler.samples(task.z(s), task.mask, streams[s], range(asked.samples))):
+            _check_finite(f"sample {i}", x, task.method, s)
             yield x[0] * task.factor
             if on_step is not None:
                 on_step()
@@ -235,6 +240,8 @@ def _sampled(
     for s in range(len(task.volume)):
         estimate = _fast_estimate(task, s, at_mean.coils[s]) if asked.fast else None
         sampled.fill(s, samples(s), window=task.window, estimate=estimate)
+        _check_finite("the mean of the samples", sampled.mean[s], task.method, s)
+        _check_finite("the standard deviation of the samples", sampled.std[s], task.method, s)
     return sampled
 
 
@@ -269,11 +276,26 @@ def _check_kept(N: int, shape: tuple[int, int, int]) -> None:
         )
 
 
+def _check_finite(what: str, values: "Tensor | ArrayLike", method: Method, s: int) -> None:
+    """Slice by slice, so that a method that diverges does not go on for hours."""
+    bad = int(torch.as_tensor(values).isfinite().logical_not().sum())
+    if bad:
+        raise DivergedError(
+            f"{what} of slice {s} by {method.name} holds {bad} NaN or Inf values: want finite numbers; the method "
+            "diverges on this data, take another model (bayesmri models), or tv"
+        )
+
+
 def _zero_filled(kspace: KSpace) -> Images:
     """X₀ = RSS(F⁻¹z) of every slice, of all coils."""
     start = np.stack([rss(ifft2c(torch.from_numpy(z))).numpy() for z in kspace.z])
     if not start.max() > 0:
         raise DataError("k-space is zero everywhere: there is nothing to reconstruct")
+    if not np.isfinite(start).all():
+        raise DataError(
+            f"k-space of values up to {np.abs(kspace.z).max():.1e} came, whose image is beyond single precision: want "
+            "values below 1e15; divide all by one number"
+        )
     return start
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesmri.config import as_dict, dump_toml, override, parse, read_toml
-from bayesmri.errors import ConfigError, ModelError, OutputError
+from bayesmri.errors import ConfigError, DivergedError, ModelError, OutputError
 from bayesmri.pipeline.options import check_seed
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
     from bayesmri.memory import give_memory_back
     from bayesmri.training.acceleration import accelerator
     from bayesmri.training.distributed import join, leave
-    from bayesmri.training.loop import DivergedError, no_hooks, run
+    from bayesmri.training.loop import no_hooks, run
 
     if config.train.threads:
         torch.set_num_threads(config.train.threads)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from bayesmri.complexes import rss
 from bayesmri.data.dataset import Batch, Dataset, generator
-from bayesmri.errors import ConfigError, ModelError
+from bayesmri.errors import ConfigError, DivergedError, ModelError
 from bayesmri.fast import Few, Predictor, PredictorConfig, fit_kappa
 from bayesmri.model import Model
 from bayesmri.physics.fourier import ifft2c
@@ -78,7 +78,13 @@ def exact(model: Model, batch: Batch, N: int, rng: torch.Generator, accelerate: 
         x = solved(reg.bind(posterior.sample(rng)))
         images.append(rss(x).half())
         distances.append(rss(x - at_mean).half())
-    return Exact(rss(at_mean), rss(ifft2c(batch.z)), torch.stack(images, dim=1), torch.stack(distances, dim=1))
+    found = Exact(rss(at_mean), rss(ifft2c(batch.z)), torch.stack(images, dim=1), torch.stack(distances, dim=1))
+    if not (found.at_mean.isfinite().all() and found.samples.isfinite().all() and found.coil_distance.isfinite().all()):
+        raise DivergedError(
+            "a sample of a training slice holds NaN or Inf: want finite images to learn from; the model diverges on "
+            "the data it was trained on, take another"
+        )
+    return found
 
 
 def exact_maps(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bayesmri.data.dataset import Batch, Dataset, Validation, generator
-from bayesmri.errors import ModelError
+from bayesmri.errors import DivergedError
 from bayesmri.model import BoundLearned
 from bayesmri.regularizers.base import Weights
 from bayesmri.training.distributed import World
@@ -27,10 +27,6 @@ from bayesmri.training.state import State, update
 from bayesmri.training.validation import Scores, validate
 
 Accelerate = Callable[[BoundLearned], BoundLearned]
-
-
-class DivergedError(ModelError):
-    """A loss or gradient that is not finite; says what and when, not what to do."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +147,10 @@ def run(
     accelerate: Accelerate,
     world: World,
 ) -> str:
-    """Trains to the end, the time limit or a signal; returns which: finished, time, signal."""
+    """Trains to the end, the time limit or a signal; returns which: finished, time, signal.
+
+    A DivergedError says what and when, not what to do.
+    """
     clock = Clock(state.elapsed)
     window = _Window(state.step)
     indices = world.share(config.train.batch)
@@ -212,7 +211,8 @@ def _after(
 def _validate(config: TrainConfig, state: State, volumes: Sequence[Validation]) -> Scores | None:
     """At μ, and where it is asked for also at one draw."""
     S, T, posterior = unrolled_steps(config.unroll, state.step - 1), state.T.item(), state.distribution()
-    judge = partial(validate, volumes, T=T, S=S, start=config.unroll.start, device=state.T.device)
+    start, device = config.unroll.start, state.T.device
+    judge = partial(validate, volumes, T=T, S=S, start=start, device=device, step=state.step)
     scores = judge(state.reg.bind(posterior.mean()))
     if scores is None or state.spread is None or not config.posterior.val_sample:
         return scores

@@ -9,6 +9,7 @@ from torch import Tensor
 from bayesmri.baselines.network import BoundNetwork
 from bayesmri.complexes import rss
 from bayesmri.data.dataset import Validation
+from bayesmri.errors import DivergedError
 from bayesmri.metrics import volume_metrics
 from bayesmri.model import solve
 from bayesmri.physics.fourier import ifft2c
@@ -46,8 +47,12 @@ def validate(
     S: int,
     start: Start = "zero-filled",
     device: torch.device | str = "cpu",
+    step: int = 0,
 ) -> Scores | None:
-    """None without volumes, which stay on the CPU; slices go to the device one by one."""
+    """None without volumes, which stay on the CPU; slices go to the device one by one.
+
+    A reconstruction that is not finite has no score: it ends the training. step: how far that has come.
+    """
     if not volumes:
         return None
     rows, pictures = [], []
@@ -56,7 +61,7 @@ def validate(
         mask = v.mask.to(device)
         X = torch.cat([rss(solve(z[None].to(device), mask, reg, T=T, S=S, start=start)).cpu() for z in v.z])
         if not X.isfinite().all():
-            X = torch.zeros_like(X)  # a diverged model scores as an empty image
+            raise DivergedError(f"the reconstruction of {v.name} holds NaN or Inf after step {step}: training diverged")
         a, b = volume_metrics(X, v.Y), volume_metrics(X0, v.Y)
         rows.append((a.psnr, a.ssim, a.nmse, b.psnr, b.ssim))
         middle = len(X) // 2

@@ -1,17 +1,23 @@
-"""Devices are taken by name, if the machine has them."""
+"""Devices are taken by name, if the machine has them, and compute in single precision."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from bayesmri.checkpoint import load_model
 from bayesmri.devices import check_device
 from bayesmri.errors import ConfigError
 from bayesmri.pipeline.train import train
+from bayesmri.training import distributed
 from training_runs import tiny
 
 CUDA = torch.cuda.device_count()
+GPU = torch.device("cuda", 1)
+CONV: Any = torch.backends.cudnn.conv  # type: ignore[attr-defined]
 
 
 def test_the_cpu_is_always_there() -> None:
@@ -37,6 +43,53 @@ def test_each_process_takes_its_own_device(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("LOCAL_RANK", "2")
     with pytest.raises(ConfigError, match="2 CUDA devices"):
         check_device("cuda")
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two devices by their number alone; what torch was told about precision is told back afterwards."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    yield
+    torch.backends.cudnn.fp32_precision = "none"
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = False, True
+
+
+@pytest.mark.usefixtures("two_gpus")
+@pytest.mark.parametrize("way", ["flags", "backend", "operators"])
+def test_no_product_and_no_convolution_is_rounded_to_tf32(way: str) -> None:
+    """However it was asked for before; and both of torch's interfaces can still be read, as its compiler does."""
+    if way == "flags":
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    elif way == "backend":
+        torch.backends.cudnn.fp32_precision = "tf32"
+    else:
+        torch.backends.cuda.matmul.fp32_precision = CONV.fp32_precision = "tf32"
+    assert check_device("cuda:1") == GPU
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert not torch.backends.cudnn.allow_tf32
+    assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+    assert CONV.fp32_precision == "ieee"
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_the_cpu_leaves_the_flags_alone() -> None:
+    torch.backends.cudnn.allow_tf32 = True
+    check_device("cpu")
+    assert torch.backends.cudnn.allow_tf32
+
+
+@pytest.mark.parametrize(("device", "backend"), [(torch.device("cpu"), "gloo"), (GPU, "nccl")])
+def test_a_process_takes_memory_of_its_own_device_alone(
+    device: torch.device, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[Any] = []
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(torch.cuda, "set_device", done.append)
+    monkeypatch.setattr(dist, "init_process_group", done.append)
+    monkeypatch.setattr(dist, "get_rank", lambda: 1)
+    world = distributed.join(device)
+    assert (world.rank, world.size) == (1, 2)
+    assert done == ([GPU, backend] if device == GPU else [backend])
 
 
 @pytest.mark.skipif(not CUDA, reason="this machine has no CUDA device")

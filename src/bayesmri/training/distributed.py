@@ -40,6 +40,8 @@ def join(device: torch.device) -> World:
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return World()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # else every process would also take memory of the first device
     if not dist.is_initialized():
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     return World(dist.get_rank(), size)

@@ -63,7 +63,7 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
                 say("note", {"text": note})
         volumes = list(dataset.validation()) if world.writes else []
         hooks = _hooks(config, out, state, dataset, say) if world.writes else no_hooks()
-        accelerate = accelerator(config, first=state.step, say=lambda text: say("note", {"text": text}))
+        accelerate = accelerator(config, first=state.step, device=device, say=lambda text: say("note", {"text": text}))
         ended = run(config, state, dataset, volumes, hooks, accelerate=accelerate, world=world)
     except DivergedError as error:
         raise ModelError(f"{error}; {_way_out(out)}") from error

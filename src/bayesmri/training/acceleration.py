@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import torch
+
 from bayesmri.model import BoundLearned
 from bayesmri.regularizers.base import Bound
 from bayesmri.regularizers.compiled import can_compile, compiled
@@ -11,18 +13,19 @@ LONG = 500  # updates; below, compiling costs more than it saves
 
 
 def accelerator(
-    config: TrainConfig, *, first: int, say: Callable[[str], None]
+    config: TrainConfig, *, first: int, device: torch.device, say: Callable[[str], None]
 ) -> Callable[[BoundLearned], BoundLearned]:
     """What to make of a bound regularizer before it is unrolled.
 
     first: the step the run begins at; what is left decides. Batches of many shapes would compile again and again.
+    device: of the run, on which it is tried whether compiling works.
     """
     wanted = config.train.compile
     long = config.train.iterations - first >= LONG and config.data.patch_cols is not None
     if wanted == "off" or (wanted == "auto" and not long) or not config.unrolled:
         return _as_it_is
-    if not can_compile():
-        say("∇R runs uncompiled: no working C++ compiler; slower, the same results to rounding")
+    if not can_compile(str(device)):
+        say(f"∇R runs uncompiled: no working compiler for {device}; slower, the same results to rounding")
         return _as_it_is
     return _compiled
 

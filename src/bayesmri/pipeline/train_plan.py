@@ -11,6 +11,8 @@ from bayesmri.config import as_dict
 from bayesmri.errors import BayesMRIError, MaskError
 
 if TYPE_CHECKING:
+    import torch
+
     from bayesmri.data.dataset import Batch
     from bayesmri.physics.mask import MaskSpec
     from bayesmri.training.settings import TrainConfig
@@ -18,15 +20,19 @@ if TYPE_CHECKING:
 
 
 def plan(config: TrainConfig) -> dict[str, Any]:
-    """JSON values; data that is not there is reported, not an error. Masks that cannot be drawn are one."""
+    """JSON values; data that is not there is reported, not an error. Masks that cannot be drawn are one.
+
+    Time and memory are those of the run's own device.
+    """
     import torch
 
     from bayesmri.data.dataset import Dataset
+    from bayesmri.devices import check_device
     from bayesmri.training.state import as_model, start
 
     if config.train.threads:
         torch.set_num_threads(config.train.threads)
-    state = start(config)
+    state = start(config, device=check_device(config.train.device))
     try:
         dataset = Dataset(config.data, config.recipe(), seed=config.seed)
         found: dict[str, Any] = _data_facts(dataset)
@@ -81,8 +87,9 @@ def _schedule(config: TrainConfig) -> list[dict[str, Any]]:
 
 def _expected(config: TrainConfig, state: State, batch: Batch | None) -> dict[str, Any]:
     """One element with S = 1 is run for real; a step is that times batch and S. A network is run whole."""
+    device = state.T.device
     if batch is None:
-        return {"seconds": "not measured", "memory_bytes": "not measured"}
+        return {"device": str(device), "seconds": "not measured", "memory_bytes": "not measured"}
     seconds, saved = _measure(config, state, batch)
     n, B = config.train.iterations, config.train.batch
     steps = [_steps(config, step) for step in range(n)]
@@ -93,9 +100,10 @@ def _expected(config: TrainConfig, state: State, batch: Batch | None) -> dict[st
     states = batch.z.numel() * batch.z.element_size() * B * (steps[-1] + 4)
     weights = 5 * 4 * state.posterior().n_parameters
     return {
+        "device": str(device),
         "seconds": round(total, 1),
         "seconds_per_step": {"first": seconds * B * steps[0], "last": seconds * B * steps[-1]},
-        "memory_bytes": kept + states + weights + _resident(),
+        "memory_bytes": kept + states + weights + _held(device),
         "basis": "one element with S = 1, eager, times batch and S" if config.unrolled else "one element, times batch",
     }
 
@@ -108,7 +116,7 @@ def _steps(config: TrainConfig, step: int) -> int:
 
 
 def _measure(config: TrainConfig, state: State, batch: Batch) -> tuple[float, int]:
-    """Seconds of one gradient of one element with S = 1, and the bytes autograd keeps for it."""
+    """Seconds of one gradient of one element with S = 1, and the bytes autograd keeps for it; on the state's device."""
     import torch
     from torch import Tensor
 
@@ -122,16 +130,29 @@ def _measure(config: TrainConfig, state: State, batch: Batch) -> tuple[float, in
 
     theta = state.reg.weights()
     for _ in range(2):  # the first warms up
-        begun = time.perf_counter()
+        begun = _clock(state.T.device)
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
             J = objective(config, state.reg.bind(theta), batch, T=state.T, S=1).sum()
         torch.autograd.grad(J, [p for p in (*theta.values(), state.T) if p.requires_grad])
-        seconds = time.perf_counter() - begun
+        seconds = _clock(state.T.device) - begun
         saved = sum(seen.values())
         seen.clear()
     return seconds * (4 / 3 if config.train.recompute and config.unrolled else 1), saved
 
 
-def _resident() -> int:
-    """What the process holds already, torch included."""
+def _clock(device: torch.device) -> float:
+    """Seconds, read when the device has done all that it was asked for: CUDA runs behind the program."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def _held(device: torch.device) -> int:
+    """What the process holds on the device already; on the CPU with torch itself."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.memory_reserved(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -22,6 +22,7 @@ def distill(
     iterations: Whole = 1200,
     features: Whole = 16,
     seed: Whole = 1,
+    device: str = "cpu",
     json: bool = False,
 ) -> None:
     """Teach a model of RUN the fast route of `recon --fast`, and write it with its predictor.
@@ -46,6 +47,8 @@ def distill(
         Of the network's finest scale.
     seed
         Of slices, masks, samples and updates.
+    device
+        auto, cpu, cuda or cuda:N; auto takes CUDA where there is any.
     json
         Print JSON instead of text.
     """
@@ -53,10 +56,12 @@ def distill(
     from bayesmri.training.distill import DistillConfig
 
     wanted = DistillConfig(elements=elements, samples=samples, iterations=iterations, features=features, seed=seed)
-    made = distill_file(run, output, wanted, recipe=config, progress=partial(progress, title="distill", unit="steps"))
+    shown = partial(progress, title="distill", unit="steps")
+    made = distill_file(run, output, wanted, recipe=config, device=device, progress=shown)
     if json:
         print_json(made)
         return
-    print(f"{made['parameters']} parameters in {made['seconds']:.0f} s, relative error {made['training_error']:.3f}")
+    took = f"{made['seconds']:.0f} s on {made['device']}"
+    print(f"{made['parameters']} parameters in {took}, relative error {made['training_error']:.3f}")
     for path in made["outputs"]:
         print(f"wrote {path}")

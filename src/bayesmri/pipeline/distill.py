@@ -17,11 +17,18 @@ if TYPE_CHECKING:
 
 
 def distill_file(
-    run: Path, out: Path, config: "DistillConfig", *, recipe: Path | None = None, progress: Progress | None = None
+    run: Path,
+    out: Path,
+    config: "DistillConfig",
+    *,
+    recipe: Path | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Reads the model of a run, writes it with a predictor to `out` (.json, weights beside it).
 
     recipe: the training configuration that says where data come from; the run's own unless given.
+    device: auto, cpu, cuda or cuda:N.
     """
     if out.suffix != ".json":
         raise ConfigError(f"output {out.name}: want a name that ends in .json, with the weights beside it")
@@ -33,10 +40,12 @@ def distill_file(
 
     from bayesmri.checkpoint import load_model, locate, save_model
     from bayesmri.data.dataset import Dataset
+    from bayesmri.devices import check_device
     from bayesmri.regularizers.compiled import compiled
     from bayesmri.training.distill import distill, exact_maps, with_predictor
     from bayesmri.training.settings import TrainConfig
 
+    place = check_device(device)
     path = locate(run)
     model = load_model(path)
     settings = parse(TrainConfig, read_toml(recipe))
@@ -47,7 +56,7 @@ def distill_file(
         maps = []
         # one shape for all: the graph is built once; with whole slices of many sizes it would never pay
         one_shape = matched.data.patch_rows is not None and matched.data.patch_cols is not None
-        for found in exact_maps(model, dataset, config, compiled if one_shape else _as_it_is):
+        for found in exact_maps(model, dataset, config, compiled if one_shape else _as_it_is, device=place):
             maps.append(found)
             for _ in found.at_mean:
                 advance()
@@ -58,7 +67,7 @@ def distill_file(
             errors.append(error)
             advance()
 
-        predictor = distill(maps, config, on_step)
+        predictor = distill(maps, config, on_step, device=place)
     last = errors[-max(1, len(errors) // 10) :]
     facts: dict[str, object] = {
         **asdict(config),
@@ -66,6 +75,7 @@ def distill_file(
         "parameters": sum(w.numel() for w in predictor.parameters()),
         "training_error": sum(last) / len(last),
         "seconds": time.perf_counter() - began,
+        "device": str(place),
         "origin": json.loads(path.read_text(encoding="utf-8"))["files"]["weights"]["sha256"],
     }
     save_model(out, with_predictor(model, predictor, facts))

@@ -1,7 +1,7 @@
 """Distillation: a predictor of σ̂ learns from maps of many exact samples on the data that the model was trained on."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import count
 
 import torch
@@ -59,11 +59,14 @@ class Exact:
     samples: Tensor
     coil_distance: Tensor
 
+    def to(self, device: torch.device | str) -> "Exact":
+        return Exact(*(getattr(self, part.name).to(device) for part in fields(self)))
+
 
 @torch.no_grad()
 def exact(model: Model, batch: Batch, N: int, rng: torch.Generator, accelerate: Callable[[Bound], Bound]) -> Exact:
-    """N draws of θ, each serving all slices of the batch."""
-    reg, posterior = model.regularizer, model.distribution()
+    """N draws of θ, each serving all slices of the batch, on whose device all is computed."""
+    reg, posterior = model.regularizer, model.distribution().to(batch.z.device)
     if isinstance(posterior, Delta) or not isinstance(reg, ParametricRegularizer):
         raise ModelError("a model without a posterior came: there are no samples to learn from")
 
@@ -88,41 +91,55 @@ def exact(model: Model, batch: Batch, N: int, rng: torch.Generator, accelerate: 
 
 
 def exact_maps(
-    model: Model, dataset: Dataset, config: DistillConfig, accelerate: Callable[[Bound], Bound]
+    model: Model,
+    dataset: Dataset,
+    config: DistillConfig,
+    accelerate: Callable[[Bound], Bound],
+    *,
+    device: torch.device | str = "cpu",
 ) -> Iterator[Exact]:
-    """Slices of the dataset with their samples until there are enough."""
+    """Slices of the dataset with their samples until there are enough: computed on the device, kept on the CPU."""
     found = 0
     for step in count():
         for batch in dataset.batches(step, range(min(config.batch, config.elements - found))):
-            yield exact(model, batch, config.samples, generator(config.seed, "distill", step), accelerate)
+            there = Batch(batch.z.to(device), batch.mask.to(device), batch.Y.to(device))
+            rng = generator(config.seed, "distill", step)
+            yield exact(model, there, config.samples, rng, accelerate).to("cpu")
             found += len(batch.z)
         if found >= config.elements:
             return
 
 
-def distill(maps: Iterable[Exact], config: DistillConfig, on_step: Callable[[float], None]) -> Predictor:
+def distill(
+    maps: Iterable[Exact],
+    config: DistillConfig,
+    on_step: Callable[[float], None],
+    *,
+    device: torch.device | str = "cpu",
+) -> Predictor:
     """A predictor with the least relative error of σ̂ from K of the samples against that of the others.
 
         ‖σ̂(K samples) − σ(N − K others)‖² / ‖σ(N − K others)‖²
 
     on_step: called with the square root of that after each update.
+    device: computes; what is drawn, the maps and the predictor in the end are on the CPU.
     """
     groups = list(maps)
     settings = PredictorConfig(config.features, kappa=_kappa(groups), most=config.few)
-    predictor = Predictor(settings, generator(config.seed, "predictor"))
+    predictor = Predictor(settings, generator(config.seed, "predictor")).to(device)
     adam = torch.optim.Adam(predictor.parameters(), lr=config.lr)
     cosine = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.iterations)
     sizes = torch.tensor([float(len(group.at_mean)) for group in groups])
     for step in range(config.iterations):
         rng = generator(config.seed, "update", step)
-        few, std = _task(groups[int(torch.multinomial(sizes, 1, generator=rng))], config, rng)
+        few, std = _task(groups[int(torch.multinomial(sizes, 1, generator=rng))], config, rng, device)
         loss = relative_error(predictor.std(few), std).square().mean()
         adam.zero_grad()
         torch.autograd.backward(loss)
         adam.step()
         cosine.step()
         on_step(float(loss.detach().sqrt()))
-    return predictor.requires_grad_(False)
+    return predictor.requires_grad_(False).cpu()
 
 
 def relative_error(std: Tensor, reference: Tensor) -> Tensor:
@@ -132,16 +149,18 @@ def relative_error(std: Tensor, reference: Tensor) -> Tensor:
     return error / norm
 
 
-def _task(group: Exact, config: DistillConfig, rng: torch.Generator) -> tuple[Few, Tensor]:
+def _task(group: Exact, config: DistillConfig, rng: torch.Generator, device: torch.device | str) -> tuple[Few, Tensor]:
     """A few samples of some slices, flipped at random, and the standard deviation of the other samples."""
     some = torch.randint(len(group.at_mean), (config.batch,), generator=rng)
     K = int(torch.randint(2, config.few + 1, (1,), generator=rng))
     order = torch.randperm(group.samples.shape[1], generator=rng)
     sides = [side for side in (-1, -2) if torch.rand(1, generator=rng) < 0.5]
-    X, X0 = group.at_mean[some].flip(sides), group.zero_filled[some].flip(sides)
-    samples = group.samples[some].float().flip(sides)
+    chosen = Exact(group.at_mean[some], group.zero_filled[some], group.samples[some], group.coil_distance[some])
+    chosen, order = chosen.to(device), order.to(device)
+    X, X0 = chosen.at_mean.flip(sides), chosen.zero_filled.flip(sides)
+    samples = chosen.samples.float().flip(sides)
     taken, others = samples[:, order[:K]], samples[:, order[K:]]
-    power = group.coil_distance[some][:, order[:K]].float().flip(sides).square().mean(dim=1)
+    power = chosen.coil_distance[:, order[:K]].float().flip(sides).square().mean(dim=1)
     return Few(X, X0, taken.mean(dim=1), taken.var(dim=1, correction=0), power, K), others.std(dim=1, correction=0)
 
 

@@ -144,7 +144,7 @@ def test_what_ends_a_command_early_is_one_line(
         raise error
 
     monkeypatch.setattr(sys.modules["bayesmri.cli.inspect"], "inspect_file", fail)
-    assert main(["inspect", "scan.h5"]) == (130 if isinstance(error, KeyboardInterrupt) else 1)
+    assert main(["inspect", "scan.h5"]) == (130 if isinstance(error, KeyboardInterrupt) else 2)
     assert capsys.readouterr().err.startswith(f"bayesmri: {words}")
 
 
@@ -155,7 +155,7 @@ def test_torch_without_memory_is_out_of_memory(
         torch.empty(10**15)
 
     monkeypatch.setattr(sys.modules["bayesmri.cli.inspect"], "inspect_file", ask_for_a_petabyte)
-    assert main(["inspect", "scan.h5"]) == 1
+    assert main(["inspect", "scan.h5"]) == 2
     assert capsys.readouterr().err.startswith("bayesmri: out of memory")
 
 

@@ -1,10 +1,12 @@
 """The command `bayesmri`: each verb parses, calls one function of the pipeline, and prints.
 
-Exit codes: 0 done, 1 failed, 2 misused (one line on stderr says what came, what was wanted, what to do).
+Exit codes: 0 done, 1 failed, 2 misused or too much for the memory there is (one line on stderr says what came, what was
+wanted, what to do).
 """
 
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -29,6 +31,8 @@ from bayesmri.cli.undersample import undersample
 from bayesmri.errors import BayesMRIError
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+# the words of torch's RuntimeErrors: of the CPU's allocators, of CUDA and of its libraries
+NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED")
 
 
 def build_app() -> App:
@@ -85,12 +89,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return _complain(f"the system refused: {error}", FAILED)
     except Exception as error:
-        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # the words of torch's RuntimeError
-            return _complain("out of memory: reconstruct fewer slices at a time, or with fewer --coils", FAILED)
+        if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _lacks_memory(str(error))):
+            return _complain(_memory_advice(str(error)), MISUSED)
         if os.environ.get("BAYESMRI_DEBUG"):
             raise
         return _complain(f"internal error, {type(error).__name__}: {error} (set BAYESMRI_DEBUG=1 for details)", FAILED)
     return DONE
+
+
+def _lacks_memory(said: str) -> bool:
+    return any(words in said for words in NO_MEMORY)
+
+
+def _memory_advice(said: str) -> str:
+    """What was asked for, where an error says it, and what to do; a GPU has the CPU beside it."""
+    asked = re.search(r"(?i)tried to allocate ([\d.]+ \w+)|allocate ([\d.]+ \w+) for an array", said)
+    size = f" ({asked[1] or asked[2]} were asked for)" if asked else ""
+    gpu = re.search(r"CUDA|cuda|CUBLAS|CUDNN|cuDNN", said)
+    other = "; or --device cpu (of train: --train.device cpu)" if gpu else ""
+    return (
+        f"out of memory{' on the GPU' if gpu else ''}{size}: take fewer slices at a time or fewer --coils; to train, a "
+        f"smaller --train.batch or --data.patch_rows, or --train.recompute true{other}"
+    )
 
 
 def _drop_output() -> None:

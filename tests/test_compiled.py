@@ -47,6 +47,7 @@ def _broken_compile(function: object, *, dynamic: bool) -> object:
     raise RuntimeError("the toolchain is broken\nin many lines")
 
 
+@pytest.mark.timeout(1800)  # a minute on two cores that have nothing else to do
 @pytest.mark.filterwarnings("default")  # what torch's compiler warns of is not ours to mend
 @pytest.mark.parametrize("scales", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_compiled_gradient_and_its_derivative_are_the_eager_ones(scales: int) -> None:

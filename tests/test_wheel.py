@@ -21,6 +21,7 @@ def call(*argv: str | Path, folder: Path) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_the_wheel_works_without_the_repository(tmp_path: Path) -> None:
     pytest.importorskip("hatchling", reason="hatchling, which builds the wheel, is not installed")
     call(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, folder=ROOT)

@@ -15,7 +15,10 @@ from report_files import CHROMIUM, SLICES, H, N, W, arrays, volume, write_recon
 from test_report_page import hostile
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: see the extra dev")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium found: see make oracles")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium found: see make oracles"),
+    pytest.mark.timeout(1200),  # more than one wait of PATIENCE may be long
+]
 
 ARGUMENTS = (
     "--disable-gpu",
@@ -44,6 +47,10 @@ class Opened:
         """Wait until a canvas shows something else."""
         self.until(lambda: self.pixels(tile) != before)
 
+    def becomes(self, wanted: dict[str, str]) -> None:
+        """Wait until canvases show this."""
+        self.until(lambda: {tile: self.pixels(tile) for tile in wanted} == wanted)
+
     def shows(self, slice_: int) -> None:
         """Wait until a slice is drawn."""
         self.until(lambda: self.page.locator("body").get_attribute("data-shown").startswith(f"{slice_}/"))
@@ -54,6 +61,18 @@ class Opened:
         while not true():
             assert time.monotonic() < last, "nothing happened"
             self.settle()
+
+    def drawn(self) -> None:
+        """Wait until everything is drawn and nothing moves: what is drawn first may change the sizes of the tiles."""
+
+        looks: list[object] = []
+
+        def still() -> bool:
+            looks.append(self.page.evaluate("[...document.querySelectorAll('canvas')].map((one) => one.toDataURL())"))
+            return looks[-1:] == looks[-2:-1]
+
+        self.page.wait_for_selector("body[data-shown]")
+        self.until(still)
 
     def settle(self) -> None:
         """Wait until what was asked for is drawn."""
@@ -70,11 +89,15 @@ class Opened:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     root = hasattr(os, "geteuid") and os.geteuid() == 0  # Chromium's sandbox does not work for root
+    home = str(tmp_path_factory.mktemp("home"))  # it writes there, and not every machine lets it
     with playwright.sync_playwright() as driver:
         found = driver.chromium.launch(
-            executable_path=CHROMIUM, args=[*ARGUMENTS, *(["--no-sandbox"] if root else [])], timeout=2 * PATIENCE
+            executable_path=CHROMIUM,
+            args=[*ARGUMENTS, *(["--no-sandbox"] if root else [])],
+            env=os.environ | {"HOME": home, "XDG_CONFIG_HOME": home, "XDG_CACHE_HOME": home},
+            timeout=4 * PATIENCE,
         )
         yield found
         found.close()
@@ -100,7 +123,9 @@ def opened(browser: Any, path: Path, **context: Any) -> Opened:
     page.on("dialog", lambda dialog: complaints.append(dialog.message))
     page.goto(path.as_uri())
     page.wait_for_selector("body[data-ready]")
-    return Opened(page, requests, complaints)
+    found = Opened(page, requests, complaints)
+    found.drawn()
+    return found
 
 
 @pytest.fixture
@@ -153,11 +178,9 @@ def test_opacity_changes_the_overlay_and_nothing_else(full: Opened) -> None:
     full.move("opacity", 20)
     full.changed("overlay", overlay)
     full.move("opacity", 0)
-    full.settle()
-    assert full.pixels("overlay") == full.pixels("mean") == mean, "without colour it is the mean"
+    full.becomes({"overlay": mean, "mean": mean})  # without colour it is the mean
     full.move("opacity", 70)
-    full.settle()
-    assert full.pixels("overlay") == overlay
+    full.becomes({"overlay": overlay, "mean": mean})
     full.page.select_option("#overlay", "bound")
     full.changed("overlay", overlay)
 
@@ -173,7 +196,7 @@ def test_samples_flicker_while_they_play(full: Opened) -> None:
             break
     assert len(seen) >= 3
     full.page.locator("#play").click()
-    full.settle()
+    full.drawn()
     still = full.pixels("samples")
     full.page.wait_for_timeout(300)
     assert full.pixels("samples") == still, "paused"
@@ -192,8 +215,7 @@ def test_window_and_level_change_the_greys(full: Opened) -> None:
     )
     assert grey == [0, 0, 0, 255], "the background lies below the window"
     full.page.locator("#reset").click()
-    full.settle()
-    assert full.pixels("mean") == mean
+    full.becomes({"mean": mean, "std": std})
 
 
 def test_zoom_shows_a_part_of_every_image_but_not_of_kspace(full: Opened) -> None:
@@ -204,8 +226,7 @@ def test_zoom_shows_a_part_of_every_image_but_not_of_kspace(full: Opened) -> Non
     assert full.pixels("kspace_mean") == before["kspace_mean"]
     assert full.page.locator("#zoom-name").inner_text() == "150 %"
     full.page.keyboard.press("0")
-    full.settle()
-    assert {tile: full.pixels(tile) for tile in before} == before
+    full.becomes(before)
 
 
 def test_the_value_under_the_cursor_is_the_files(full: Opened) -> None:
@@ -213,9 +234,9 @@ def test_the_value_under_the_cursor_is_the_files(full: Opened) -> None:
     box = canvas.bounding_box()
     row, column = 12, 5
     canvas.hover(position={"x": (column + 0.5) / W * box["width"], "y": (row + 0.5) / H * box["height"]})
-    full.settle()
+    where, place = full.page.locator("#where"), f"Row {row + 1}, column {column + 1}"
+    full.until(lambda: where.inner_text() == place and full.value("truth") != "")
     stored = arrays()
-    assert full.page.locator("#where").inner_text() == f"Row {row + 1}, column {column + 1}"
     for tile, name in {"truth": "target", "mean": "reconstruction", "std": "uncertainty_std"}.items():
         assert float(full.value(tile)) == pytest.approx(stored[name][1, row, column], rel=0.01, abs=1e-3)
 

@@ -51,13 +51,18 @@ docs: $(VENV)/.core
 wheel-test: $(VENV)/.dev
 	$(BIN)/pytest -q --run-slow tests/test_wheel.py
 
-# third-party programs that tests compare with; without them those tests are skipped and say so
+# third-party programs that tests compare with; without them those tests are skipped and say so. A mirror that stalls is
+# given up in time. Only downloads are cut short: a package half installed would be a program that fails
+APT := env DEBIAN_FRONTEND=noninteractive apt-get -y -qq \
+  -o Acquire::Retries=2 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o DPkg::Lock::Timeout=60
+fetch = { timeout -k 9 90 $(APT) update && timeout -k 9 180 $(APT) install --download-only $(1) \
+  && timeout -k 9 900 $(APT) install $(1); } </dev/null >/dev/null 2>&1
 oracles:
-	@command -v bart >/dev/null && command -v ismrmrd_generate_cartesian_shepp_logan >/dev/null \
-	  || { apt-get update -qq && apt-get install -y -qq bart ismrmrd-tools; } >/dev/null 2>&1 \
+	@{ command -v bart && command -v ismrmrd_generate_cartesian_shepp_logan; } >/dev/null \
+	  || $(call fetch,bart ismrmrd-tools) \
 	  || echo "BART and the ISMRMRD tools could not be installed: their tests will be skipped"
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
-	  || { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 \
+	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null \
+	  || $(call fetch,chromium) \
 	  || echo "Chromium could not be installed: the tests of report pages in a browser will be skipped"
 
 $(VENV)/.made:

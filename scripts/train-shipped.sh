@@ -49,11 +49,13 @@ multi)
   run multi-second small-multi-r4-bayes --train.init_from runs/multi-first --train.iterations 900 $bayes \
     --optimizer.lr 1.2e-3 --unroll.keep h --unroll.S_start 14 --unroll.S_max 14
   sense="--unroll.S_start 14 --unroll.S_max 14 --unroll.start sense"
-  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-second --train.iterations 1500 $bayes $sense \
+  run multi-third small-multi-r4-bayes --train.init_from runs/multi-second --train.iterations 1500 $bayes $sense \
     --optimizer.lr 1.2e-3
-  # patches of 128 columns have too few central lines at R = 8 for the start
-  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 700 $bayes $sense \
-    --optimizer.lr 1e-3 --mask.acceleration 8 $lines
+  wide="--model.features 32 --model.init identity --posterior.L0 0.005 --posterior.lr 5e-5"  # of 16 features before
+  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-third --train.iterations 1500 $bayes $sense $wide \
+    $lines --optimizer.lr 1.2e-3
+  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 520 $bayes $sense $wide \
+    $lines --optimizer.lr 1e-3 --mask.acceleration 8
   ;;
 networks-single)
   run unet-start small-unet-single --train.iterations 1600

@@ -51,11 +51,10 @@ multi)
   sense="--unroll.S_start 14 --unroll.S_max 14 --unroll.start sense"
   run multi-third small-multi-r4-bayes --train.init_from runs/multi-second --train.iterations 1500 $bayes $sense \
     --optimizer.lr 1.2e-3
-  wide="--model.features 32 --model.init identity --posterior.L0 0.005 --posterior.lr 5e-5"  # of 16 features before
-  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-third --train.iterations 1500 $bayes $sense $wide \
-    $lines --optimizer.lr 1.2e-3
-  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/tdv-multi-r4 --train.iterations 520 $bayes $sense $wide \
-    $lines --optimizer.lr 1e-3 --mask.acceleration 8
+  run tdv-multi-r4 small-multi-r4-bayes --train.init_from runs/multi-third --train.iterations 1000 $bayes $sense $lines \
+    --posterior.lr 1e-4 --optimizer.lr 1e-3
+  run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/multi-third --train.iterations 700 $bayes $sense $lines \
+    --optimizer.lr 1e-3 --mask.acceleration 8
   ;;
 networks-single)
   run unet-start small-unet-single --train.iterations 1600

@@ -352,3 +352,14 @@ def test_the_hours_of_a_published_origin_are_counted_once(tmp_path: Path) -> Non
     training = _training({"step": 3, "facts": {"config": config, "elapsed": 900}}, {}, None)
     assert training["hours"] == 2.25
     assert [(stage["name"], stage["hours"]) for stage in training["stages"]] == [("first", 1.5), ("origin.json", 0.5)]
+
+
+def test_a_run_published_in_the_place_of_its_origin_is_not_its_own_origin(tmp_path: Path) -> None:
+    """Published again, it keeps the stages and hours of the first time."""
+    stages = [{"name": "first", "iterations": 5, "hours": 1.5}, {"name": "origin", "iterations": 7, "hours": 0.5}]
+    files = {"weights": {"name": "origin.safetensors", "sha256": "ab"}}
+    card = {"training": {"iterations": 3, "hours": 2.25, "stages": stages}}
+    (tmp_path / "origin.json").write_text(json.dumps({"card": card, "files": files}))
+    config = {"train": {"init_from": str(tmp_path / "origin.json")}}
+    training = _training({"step": 3, "files": files, "facts": {"config": config, "elapsed": 900}}, {}, None)
+    assert (training["hours"], training["stages"]) == (2.25, stages)

@@ -75,7 +75,7 @@ def _training(record: Mapping[str, Any], run_card: Mapping[str, Any], processor:
         return {**run_card["training"], **({"processor": processor} if processor else {})}
     facts, provenance = record.get("facts") or {}, run_card.get("provenance") or {}
     config = facts.get("config") or provenance.get("config") or {}
-    stages = _stages((config.get("train") or {}).get("init_from"))
+    stages = _stages((config.get("train") or {}).get("init_from"), own=_weights(record))
     own = None if facts.get("elapsed") is None else facts["elapsed"] / 3600
     known = [own, *(stage["hours"] for stage in stages)]
     return {
@@ -88,8 +88,11 @@ def _training(record: Mapping[str, Any], run_card: Mapping[str, Any], processor:
     }
 
 
-def _stages(origin: str | None, depth: int = 8) -> list[dict[str, Any]]:
-    """The runs before, the first of them first; one that is gone is named without its numbers."""
+def _stages(origin: str | None, depth: int = 8, *, own: str | None = None) -> list[dict[str, Any]]:
+    """The runs before, the first of them first; one that is gone is named without its numbers.
+
+    own: checksum of the run's weights. A run that was published in the place of its origin is not its own origin.
+    """
     if origin is None or depth == 0:
         return []
     name = Path(origin).name
@@ -100,12 +103,19 @@ def _stages(origin: str | None, depth: int = 8) -> list[dict[str, Any]]:
     card, facts = record.get("card") or {}, record.get("facts") or {}
     if "training" in card:  # a published model, whose hours are those of its stages, too
         done = card["training"]
+        if own is not None and own == _weights(record):
+            return list(done["stages"])
         known = [done["hours"], *(stage["hours"] for stage in done["stages"])]
         own = None if any(h is None for h in known) else known[0] - sum(known[1:])
         return [*done["stages"], {"name": name, "iterations": done["iterations"], "hours": own}]
     before = _stages(((facts.get("config") or {}).get("train") or {}).get("init_from"), depth - 1)
     hours = None if facts.get("elapsed") is None else facts["elapsed"] / 3600
     return [*before, {"name": name, "iterations": record.get("step"), "hours": hours}]
+
+
+def _weights(record: Mapping[str, Any]) -> str | None:
+    digest: str | None = ((record.get("files") or {}).get("weights") or {}).get("sha256")
+    return digest
 
 
 def _data(run_card: Mapping[str, Any], licence: str | None) -> dict[str, Any]:

@@ -4,7 +4,6 @@ Old features keep their kernels and hear nothing of the new ones: what leads fro
 new; w of the old is times m'/m, for the 1/m' of R. New features keep their start values, and hear the old.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -69,8 +68,5 @@ def _corner(old: Tensor, start: Tensor) -> Tensor:
 
 def _widens(narrow: TDVConfig, wide: TDVConfig) -> bool:
     """Whether they differ in features only, beside how weights start."""
-
-    def network(config: TDVConfig) -> Mapping[str, object]:
-        return {name: getattr(config, name) for name in ("Q", "macroblocks", "scales", "blur", "zero_mean")}
-
-    return narrow.features < wide.features and network(narrow) == network(wide)
+    grown = replace(narrow, features=wide.features, init=wide.init, init_scale=wide.init_scale)
+    return narrow.features < wide.features and grown == wide

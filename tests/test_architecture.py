@@ -14,7 +14,7 @@ STAIRCASE = (
     {"complexes", "atomic", "devices", "geometry", "memory", "provenance", "zoo"},
     {"physics", "regularizers"},
     {"solver", "posterior", "fast", "data", "baselines", "bounds"},
-    {"config", "metrics", "checkpoint", "model", "sampler", "statistics"},
+    {"config", "metrics", "checkpoint", "model", "sampler", "statistics", "coil_refinement"},
     {"analysis", "training", "report", "export"},
     {"pipeline"},
     {"api", "cli", "viewer"},

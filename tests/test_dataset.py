@@ -65,7 +65,7 @@ def dataset(
         val_fraction=val_fraction,
         cache_mb=cache_mb,
     )
-    return Dataset(config, Recipe(Q=Q, virtual=virtual, augment=BUSY), seed=seed)
+    return Dataset(config, Recipe(Q=Q, coils="virtual" if virtual else "raw", augment=BUSY), seed=seed)
 
 
 def equal(a: Batch, b: Batch) -> bool:
@@ -175,7 +175,7 @@ def test_all_slices_of_a_validation_volume_are_seen_by_one_array(tmp_path: Path)
     for n in range(6):
         write_images(tmp_path / f"head_{n}.h5", shape=(24, 20))
     config = DataConfig(sources=(SourceConfig(path=str(tmp_path)),), val_fraction=0.7, val_slices=40)
-    recipe = Recipe(Q=4, virtual=True, simulation=Simulation(coils=(2, 9)))
+    recipe = Recipe(Q=4, coils="virtual", simulation=Simulation(coils=(2, 9)))
     volumes = list(Dataset(config, recipe, seed=1).validation())
     assert len(volumes) > 2
     assert all(v.z.shape == (3, 4, 24, 20) for v in volumes)
@@ -187,7 +187,11 @@ def test_measured_data_of_one_coil_trains_a_model_of_virtual_coils(tmp_path: Pat
     config = DataConfig(sources=(SourceConfig(path=str(tmp_path)),), patch_rows=None, patch_cols=None, val_fraction=0.0)
     simulation = Simulation(coils=(5, 5))
     array, single = (
-        Dataset(config, Recipe(Q=Q, virtual=Q > 1, mask=MaskSpec("random", 1.0), simulation=simulation), seed=1)
+        Dataset(
+            config,
+            Recipe(Q=Q, coils="virtual" if Q > 1 else "raw", mask=MaskSpec("random", 1.0), simulation=simulation),
+            seed=1,
+        )
         for Q in (5, 1)
     )
     many, one = array.element(0, 0), single.element(0, 0)

@@ -12,7 +12,9 @@ from bayesmri.cli import main
 from bayesmri.data.dataset import Batch, Dataset
 from bayesmri.devices import check_device
 from bayesmri.fast import Predictor, PredictorConfig
+from bayesmri.physics.data_terms import DataTerm
 from bayesmri.regularizers.base import Bound
+from bayesmri.solver import Scheme
 from bayesmri.training import distill
 from bayesmri.training.distill import DistillConfig, Exact
 from study_runs import tiny as tiny_model
@@ -29,11 +31,11 @@ def test_samples_are_made_where_the_batch_is(monkeypatch: pytest.MonkeyPatch) ->
     """All that the scheme is given is on one device, which here computes nothing."""
     seen: set[str] = set()
 
-    def unroll(z: Tensor, mask: Tensor, reg: Bound, *, T: float, S: int, x0: Tensor) -> Tensor:
-        seen.update(t.device.type for t in (z, mask, x0, *reg.theta.values()))
-        return torch.ones(z.shape, dtype=z.dtype)
+    def run(self: Scheme, D: DataTerm, reg: Bound) -> Tensor:
+        seen.update(t.device.type for t in (D.z, D.mask, *D.start(), *reg.theta.values()))
+        return torch.ones(D.z.shape, dtype=D.z.dtype)
 
-    monkeypatch.setattr(distill, "unroll", unroll)
+    monkeypatch.setattr(Scheme, "run", run)
     z, mask, Y = (
         torch.zeros(2, 1, 24, 20, dtype=torch.complex64),
         torch.ones(2, 1, 1, 20).bool(),

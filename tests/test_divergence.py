@@ -17,6 +17,7 @@ from bayesmri.data.formats import read_kspace
 from bayesmri.errors import DataError, DivergedError, ModelError
 from bayesmri.fast import Predictor, PredictorConfig
 from bayesmri.model import Model
+from bayesmri.physics.data_terms import DataTerm
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.pipeline.evaluate import Study, evaluate
 from bayesmri.pipeline.methods import Method
@@ -24,6 +25,7 @@ from bayesmri.pipeline.reconstruct import reconstruct
 from bayesmri.pipeline.train import train
 from bayesmri.posterior.block_gaussian import BlockGaussian
 from bayesmri.sampler import Sampler, Stream
+from bayesmri.solver import Scheme
 from bayesmri.training.distill import exact
 from bayesmri.training.journal import JOURNAL, journal_lines
 from bayesmri.training.state import start
@@ -79,8 +81,8 @@ def test_recon_writes_nothing_of_it(
 def test_one_number_is_enough(bad: complex, scans: Path) -> None:
     kspace = bayesmri.undersample(read_kspace(scans / "three.h5"), 4)
 
-    def solve(z: Tensor, mask: Tensor) -> Tensor:
-        x = ifft2c(z)
+    def solve(D: DataTerm) -> Tensor:
+        x = ifft2c(D.z)
         x[0, 1, 3, 5] = torch.tensor(bad)
         return x
 
@@ -92,8 +94,8 @@ def test_one_sample_is_enough(scans: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """All but the last sample of the last slice are fine."""
     samples = Sampler.samples
 
-    def spoilt(self: Sampler, z: Tensor, mask: Tensor, stream: Stream, indices: Iterable[int]) -> Iterator[Tensor]:
-        for i, x in zip(indices, samples(self, z, mask, stream, indices), strict=True):
+    def spoilt(self: Sampler, D: DataTerm, stream: Stream, indices: Iterable[int]) -> Iterator[Tensor]:
+        for i, x in zip(indices, samples(self, D, stream, indices), strict=True):
             yield torch.where((torch.arange(x.shape[-1]) == 7) & (stream.index == 2) & (i == 3), torch.nan, x)
 
     monkeypatch.setattr(Sampler, "samples", spoilt)
@@ -132,11 +134,11 @@ def test_validation_gives_it_no_score() -> None:
     config = tiny_training()
     volumes = list(Dataset(config.data, config.recipe(), seed=1).validation())
     reg = start(config).reg
-    assert validate(volumes, reg.bind(reg.weights()), T=2.0, S=3) is not None
+    assert validate(volumes, reg.bind(reg.weights()), scheme=Scheme(2.0, 3)) is not None
     with pytest.raises(
         DivergedError, match=rf"^the reconstruction of {volumes[0].name} holds NaN or Inf after step 8: "
     ):
-        validate(volumes, reg.bind(reg.weights()), T=1e30, S=3, step=8)
+        validate(volumes, reg.bind(reg.weights()), scheme=Scheme(1e30, 3), step=8)
 
 
 def test_a_training_ends_before_it_saves_a_model_that_cannot_be_judged(tmp_path: Path) -> None:

@@ -29,7 +29,9 @@ def test_all_measured_data_is_read() -> None:
             assert isinstance(data, Images)
             assert sniff(path) == "images-h5"
             assert data.magnitude.max() <= 4095
-        assert data.header.notes == (), path.name
+        # one file was written with an FFT that is not unitary, which its reader must notice
+        assert all("other units" in note for note in data.header.notes), path.name
+        assert len(data.header.notes) == (path.name == "jiawang_8ch.h5"), path.name
 
 
 @pytest.mark.skipif(not FILES, reason="the measured data of ../shared/data is not here")

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from bayesmri.physics.data_terms import Channels
 from bayesmri.physics.mask import random_mask
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.sampler import Sampler, Stream, slice_digest
-from bayesmri.solver import unroll
+from bayesmri.solver import Scheme, unroll
 
 H, W, S, T = 20, 18, 3, 2.0
 
@@ -31,7 +32,7 @@ def sampler(Q: int = 1, width: float = 0.05) -> tuple[Sampler, list[Mapping[str,
         drawn.append(mu | kernels)
         return mu | kernels
 
-    return Sampler(reg, draw, T=T, S=S), drawn
+    return Sampler(reg, draw, Scheme(T, S)), drawn
 
 
 def measured(Q: int = 1, slices: int = 2) -> tuple[Tensor, Tensor]:
@@ -48,7 +49,7 @@ def streams(z: Tensor, mask: Tensor, seed: int = 0) -> list[Stream]:
 def test_one_theta_is_shared_by_all_steps(Q: int) -> None:
     made, drawn = sampler(Q)
     z, mask = measured(Q)
-    x = made.sample(z[:1], mask, torch.Generator().manual_seed(3))
+    x = made.sample(Channels(z[:1], mask), torch.Generator().manual_seed(3))
     assert len(drawn) == 1
     with torch.no_grad():
         assert torch.equal(x, unroll(z[:1], mask, made.regularizer.bind(drawn[0]), T=T, S=S))
@@ -64,15 +65,14 @@ def test_samples_do_not_depend_on_batches_or_order() -> None:
         for s in order:
             for first in range(0, N, batch):
                 indices = range(first, min(N, first + batch))
-                samples = made.samples(z[s][None], mask, owners[s], indices)
+                samples = made.samples(Channels(z[s][None], mask), owners[s], indices)
                 found |= {(s, i): x for i, x in zip(indices, samples, strict=True)}
         return found
 
     reference = run([0, 1], N)
     assert len(reference) == 2 * N
-    backwards = {
-        (1, i): x for i, x in zip((4, 2, 0), made.samples(z[1][None], mask, owners[1], (4, 2, 0)), strict=True)
-    }
+    last = made.samples(Channels(z[1][None], mask), owners[1], (4, 2, 0))
+    backwards = {(1, i): x for i, x in zip((4, 2, 0), last, strict=True)}
     for other in (run([0, 1], 1), run([1, 0], 3), backwards):
         for key, x in other.items():
             assert torch.equal(x, reference[key])
@@ -84,7 +84,7 @@ def test_own_weights_stay_and_leave_no_graph() -> None:
     made, _ = sampler()
     z, mask = measured()
     before = {name: w.clone() for name, w in made.regularizer.weights().items()}
-    x = made.sample(z, mask, torch.Generator().manual_seed(0))
+    x = made.sample(Channels(z, mask), torch.Generator().manual_seed(0))
     assert not x.requires_grad
     for name, w in made.regularizer.weights().items():
         assert torch.equal(w, before[name])
@@ -93,7 +93,7 @@ def test_own_weights_stay_and_leave_no_graph() -> None:
 def test_samples_are_drawn_one_at_a_time() -> None:
     made, drawn = sampler()
     z, mask = measured()
-    samples = made.samples(z[:1], mask, streams(z, mask)[0], range(1000))
+    samples = made.samples(Channels(z[:1], mask), streams(z, mask)[0], range(1000))
     next(samples)
     next(samples)
     assert len(drawn) == 2

@@ -26,7 +26,7 @@ from bayesmri.pipeline.methods import learned
 from bayesmri.regularizers.base import Bound
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.sampler import Sampler, Stream
-from bayesmri.solver import Start, initial, unroll
+from bayesmri.solver import Start, unroll
 from bayesmri.training.loss import loss
 from bayesmri.training.objective import objective
 from bayesmri.training.state import as_model
@@ -237,16 +237,18 @@ def test_the_scheme_starts_there(tmp_path: Path) -> None:
     save_model(tmp_path / "m.json", MODEL)
     again = load_model(tmp_path / "m.json")
     assert again.start == "sense"
-    torch.testing.assert_close(learned(again, "m", torch.device("cpu")).solve(scaled, mask), expected)
+    method = learned(again, "m", torch.device("cpu"))
+    torch.testing.assert_close(method.solve(method.begin(scaled, mask)), expected)
 
 
 def test_samples_start_there_too() -> None:
-    sampler = Sampler(REG, lambda rng: THETA, MODEL.T, MODEL.S, MODEL.start)
+    sampler = Sampler(REG, lambda rng: THETA, MODEL.scheme)
     z, mask, _ = scan()
+    D = MODEL.scheme.data_term(z, mask)
     with torch.no_grad():
-        expected = unroll(z, mask, REG.bind(THETA), T=1.5, S=2, x0=initial(z, mask, "sense"))
-    torch.testing.assert_close(next(sampler.samples(z, mask, Stream(0, "a", 0), [0])), expected)
-    torch.testing.assert_close(sampler.sample(z, mask, torch.Generator()), expected)
+        expected = unroll(z, mask, REG.bind(THETA), T=1.5, S=2, x0=sense(z, mask))
+    torch.testing.assert_close(next(sampler.samples(D, Stream(0, "a", 0), [0])), expected)
+    torch.testing.assert_close(sampler.sample(D, torch.Generator()), expected)
 
 
 def test_a_mask_of_other_columns_is_refused() -> None:
@@ -256,7 +258,7 @@ def test_a_mask_of_other_columns_is_refused() -> None:
 
 
 def test_other_starts_are_refused() -> None:
-    with pytest.raises(ConfigError, match="starts from 'grappa': want one of zero-filled, sense"):
+    with pytest.raises(ConfigError, match="starts from 'grappa', expected zero-filled or sense"):
         replace(MODEL, start="grappa")  # type: ignore[arg-type]
 
 
@@ -278,7 +280,8 @@ def test_training_starts_there() -> None:
         state = start_training(config)
         reg = state.reg.bind(state.reg.weights())
         assert isinstance(reg, Bound)
-        x = unroll(batch.z, batch.mask, reg, T=2.0, S=1, x0=initial(batch.z, batch.mask, config.unroll.start))
+        x0 = sense(batch.z, batch.mask) if config.unroll.start == "sense" else None
+        x = unroll(batch.z, batch.mask, reg, T=2.0, S=1, x0=x0)
         expected = loss(rss(x), batch.Y, config.loss)
         losses.append(objective(config, reg, batch, T=state.T, S=1))
         torch.testing.assert_close(losses[-1], expected)

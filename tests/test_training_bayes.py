@@ -24,6 +24,7 @@ from bayesmri.posterior.kl import trace
 from bayesmri.posterior.prox import prox_divergence
 from bayesmri.posterior.triangular import dense, diagonal
 from bayesmri.regularizers.foe import FoEConfig
+from bayesmri.solver import Scheme
 from bayesmri.training.block_adam import BlockAdam
 from bayesmri.training.distributed import World
 from bayesmri.training.loop import _draw, gradients
@@ -62,7 +63,7 @@ def plain_J(config: TrainConfig, state: State, theta: dict[str, torch.Tensor], b
     """The mean of J over the batch, written down once more."""
     total = torch.zeros(())
     for b in batches:
-        x = solve(b.z, b.mask, state.reg.bind(theta), T=state.T, S=config.unroll.S_start)
+        x = solve(b.z, b.mask, state.reg.bind(theta), Scheme(state.T, config.unroll.S_start))
         total = total + loss(rss(x), b.Y, config.loss).sum() / config.train.batch
     return total
 

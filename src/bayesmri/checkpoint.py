@@ -33,8 +33,8 @@ from bayesmri.posterior.block_gaussian import BlockGaussian, check_L
 from bayesmri.provenance import sha256
 from bayesmri.zoo import find
 
-FORMAT = 2
-READABLE = (1, 2)  # 1 knew no start but the zero-filled images
+FORMAT = 3
+READABLE = (1, 2, 3)  # 1 knew no start but the zero-filled images, 2 no ρ and no sensitivities
 FOLDER = "checkpoints"
 L_PREFIX = "L."
 PREDICTOR_PREFIX = "predictor."
@@ -175,6 +175,7 @@ def _describe(model: Model) -> dict[str, Any]:
         "format": FORMAT,
         "regularizer": {"kind": kind, **as_dict(config)},
         "T": model.T,
+        "rho": model.rho,
         "S": model.S,
         "coils": as_dict(model.coils),
         "scaling": as_dict(model.scaling),
@@ -212,6 +213,7 @@ def _model(record: dict[str, Any], path: Path) -> Model:
             predictor=_predictor(record, tensors),
             calibrations=_calibrations(record),
             start=record.get("start", "zero-filled"),
+            rho=None if record.get("rho") is None else float(record["rho"]),
         )
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ModelError(f"{path.name} is not a model of this version: {error!r}") from error

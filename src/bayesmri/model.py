@@ -1,8 +1,8 @@
 """A trained model as one value: regularizer, T, S, input scaling and coil convention, with its card."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,14 +15,14 @@ from bayesmri.baselines.varnet import VarNet, VarNetConfig
 from bayesmri.bounds import Calibration
 from bayesmri.errors import ConfigError, ModelError
 from bayesmri.fast import Predictor
-from bayesmri.physics.coils import compress_coils
+from bayesmri.physics.coils import CoilMode, compress_coils
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.base import Posterior
 from bayesmri.posterior.delta import Delta
 from bayesmri.regularizers.base import Bound, ParametricRegularizer, Regularizer
 from bayesmri.regularizers.foe import FoE, FoEConfig
 from bayesmri.regularizers.tdv import TDV, TDVConfig
-from bayesmri.solver import Start, initial, unroll
+from bayesmri.solver import Callback, Scheme, Start
 
 LearnedConfig = TDVConfig | FoEConfig | UNetConfig | VarNetConfig | IRIMConfig | SigmaNetConfig
 KINDS: dict[str, type[LearnedConfig]] = {
@@ -43,15 +43,14 @@ NETWORKS: dict[type[LearnedConfig], type[Network]] = {
 Learned = ParametricRegularizer | Network
 BoundLearned = Bound | BoundNetwork
 
-CoilMode = Literal["raw", "virtual"]
-Callback = Callable[[int, Tensor], None]
-
 
 @dataclass(frozen=True)
 class Coils:
-    """What the model takes as its Q coils.
+    """What the model takes as its coils.
 
-    mode: raw, the scanner's own Q coils in their order; virtual, the Q coils of largest energy of any array (SVD).
+    mode: raw, the scanner's own Q coils in their order, as channels of R; virtual, the Q coils of largest energy of any
+        array (SVD), as channels; sensitivities, any number of coils in the forward operator, of which the Q of largest
+        energy are used: R sees one combined image.
     """
 
     mode: CoilMode = "raw"
@@ -65,6 +64,8 @@ class Coils:
         """k-space of one volume as the model takes it: (..., Q', H, W) → (..., Q, H, W)."""
         if self.mode == "virtual":
             return compress_coils(z, self.Q)
+        if self.mode == "sensitivities":
+            return z if z.shape[-3] == 1 else compress_coils(z, min(self.Q, z.shape[-3]))
         if z.shape[-3] != self.Q:
             raise ModelError(
                 f"data of {z.shape[-3]} coils came to a model of {self.Q} raw coils: take a model of virtual coils"
@@ -79,7 +80,7 @@ class Model:
 
     regularizer: what owns θ; for the networks we compare with, the network itself, which has neither T nor S (0 and 1).
     acceleration: the R it was trained for, None where that is unknown. also: further R it was trained for.
-    start: x₀ of the scheme.
+    rho: ρ, the step on R, where it is not h = T/S. start: x₀ of the scheme where coils are channels.
     posterior: of θ, with the regularizer's own weights as its mean; None is deterministic.
     card: facts for people: data, steps, metrics, provenance.
     predictor: of the standard deviation of many samples from a few.
@@ -98,10 +99,15 @@ class Model:
     predictor: Predictor | None = field(default=None, repr=False)
     calibrations: tuple[Calibration, ...] = field(default=(), repr=False)
     start: Start = "zero-filled"
+    rho: float | None = None
 
     def __post_init__(self) -> None:
-        if self.start not in get_args(Start):
-            raise ConfigError(f"a model that starts from {self.start!r}: want one of {', '.join(get_args(Start))}")
+        self.scheme  # noqa: B018  refuses what it does not know
+
+    @property
+    def scheme(self) -> Scheme:
+        """What is unrolled, but for R."""
+        return Scheme(self.T, self.S, self.rho, self.start, self.coils.mode)
 
     def distribution(self) -> Posterior:
         """Of θ: the posterior, or all mass at the regularizer's own weights."""
@@ -109,8 +115,9 @@ class Model:
 
     @property
     def n_parameters(self) -> int:
-        """Weights, L where there is one, and T where there is one."""
-        return self.distribution().n_parameters + (not isinstance(self.regularizer, Network))
+        """Weights, L where there is one, and T and ρ where they are."""
+        steps = 0 if isinstance(self.regularizer, Network) else 1 if self.rho is None else 2
+        return self.distribution().n_parameters + steps
 
     @torch.no_grad()
     def reconstruct(
@@ -130,10 +137,7 @@ class Model:
         z = self.coils.prepare(z)
         factor = self.scaling.factor(z)
         bound = self.regularizer.bind(self.regularizer.weights()) if reg is None else reg
-        slices = [
-            solve(part[None] / factor, mask, bound, T=self.T, S=self.S, start=self.start, callback=callback)[0]
-            for part in z
-        ]
+        slices = [solve(part[None] / factor, mask, bound, self.scheme, callback=callback)[0] for part in z]
         return factor * torch.stack(slices)
 
 
@@ -141,18 +145,19 @@ def solve(
     z: Tensor,
     mask: Tensor,
     bound: Regularizer | BoundNetwork,
+    scheme: Scheme,
     *,
-    T: Tensor | float,
-    S: int,
-    start: Start = "zero-filled",
+    s: Tensor | None = None,
     callback: Callback | None = None,
     checkpoint: bool = False,
 ) -> Tensor:
-    """x_S of the unrolled scheme from the start named, as `unroll`; or what a network makes of (z, M) alone."""
+    """The coil images of x_S by the unrolled scheme; or what a network makes of (z, M) alone.
+
+    s: sensitivities where they are known, for a scheme that wants them.
+    """
     if isinstance(bound, BoundNetwork):
         return bound(z, mask)
-    x0 = initial(z, mask, start)
-    return unroll(z, mask, bound, T=T, S=S, callback=callback, x0=x0, checkpoint=checkpoint)
+    return scheme.run(scheme.data_term(z, mask, s), bound, callback=callback, checkpoint=checkpoint)
 
 
 def build(config: LearnedConfig, rng: torch.Generator) -> Learned:

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bayesmri.baselines.network import BoundNetwork
+from bayesmri.physics.data_terms import DataTerm
 from bayesmri.regularizers.base import ParametricRegularizer, Weights
-from bayesmri.solver import Start, initial, unroll
+from bayesmri.solver import Scheme
 
 
 @final
@@ -46,8 +47,8 @@ class Stream:
 class Draws(Protocol):
     """What samples come from."""
 
-    def samples(self, z: Tensor, mask: Tensor, stream: Stream, indices: Iterable[int]) -> Iterator[Tensor]:
-        """The samples of these indices of one slice z, complex (1, Q, H, W), each complex (1, Q', H, W)."""
+    def samples(self, D: DataTerm, stream: Stream, indices: Iterable[int]) -> Iterator[Tensor]:
+        """The samples of these indices of one slice, each complex (1, Q', H, W)."""
         ...
 
 
@@ -62,25 +63,18 @@ class Sampler:
 
     regularizer: ParametricRegularizer
     draw: Callable[[torch.Generator], Weights]
-    T: float
-    S: int
-    start: Start = "zero-filled"
+    scheme: Scheme
 
     @torch.no_grad()
-    def sample(self, z: Tensor, mask: Tensor, rng: torch.Generator, *, x0: Tensor | None = None) -> Tensor:
-        """One sample of z, complex (..., Q, H, W): one θ, shared by all S steps and all slices of z.
+    def sample(self, D: DataTerm, rng: torch.Generator) -> Tensor:
+        """One sample, complex (..., Q, H, W): one θ, shared by all S steps and all slices of D."""
+        theta = {name: w.to(D.z.device) for name, w in self.draw(rng).items()}
+        return self.scheme.run(D, self.regularizer.bind(theta))
 
-        x0: the start, where it is known already; it is the same for all samples.
-        """
-        theta = {name: w.to(z.device) for name, w in self.draw(rng).items()}
-        x0 = initial(z, mask, self.start) if x0 is None else x0
-        return unroll(z, mask, self.regularizer.bind(theta), T=self.T, S=self.S, x0=x0)
-
-    def samples(self, z: Tensor, mask: Tensor, stream: Stream, indices: Iterable[int]) -> Iterator[Tensor]:
+    def samples(self, D: DataTerm, stream: Stream, indices: Iterable[int]) -> Iterator[Tensor]:
         """The samples of these indices of one slice."""
-        x0 = initial(z, mask, self.start)
         for i in indices:
-            yield self.sample(z, mask, stream.rng(i), x0=x0)
+            yield self.sample(D, stream.rng(i))
 
 
 @final
@@ -91,10 +85,10 @@ class Passes:
     bound: BoundNetwork
 
     @torch.no_grad()
-    def samples(self, z: Tensor, mask: Tensor, stream: Stream, indices: Iterable[int]) -> Iterator[Tensor]:
+    def samples(self, D: DataTerm, stream: Stream, indices: Iterable[int]) -> Iterator[Tensor]:
         """The passes of these indices through one slice."""
         for i in indices:
-            yield self.bound.dropping(stream.rng(i))(z, mask)
+            yield self.bound.dropping(stream.rng(i))(D.z, D.mask)
 
 
 def slice_digest(z: NDArray[np.complexfloating], mask: NDArray[np.bool_]) -> str:

@@ -1,25 +1,20 @@
 """The unrolled proximal gradient scheme (eq. 4) on E(x, z) = D(x, z) + R(x, θ) (eq. 1)."""
 
 from collections.abc import Callable
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, final, get_args
 
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint as recompute
 
 from bayesmri.errors import ConfigError
-from bayesmri.physics.fidelity import prox_data
-from bayesmri.physics.fourier import ifft2c
-from bayesmri.physics.operator import check_mask
-from bayesmri.physics.sense import sense
+from bayesmri.physics.coils import CoilMode
+from bayesmri.physics.data_terms import Channels, Coupled, DataTerm, Separate, State
+from bayesmri.physics.sense import sense, sensitivity_sets
 from bayesmri.regularizers.base import Regularizer
 
 Callback = Callable[[int, Tensor], None]
 Start = Literal["zero-filled", "sense"]
-
-
-def initial(z: Tensor, mask: Tensor, start: Start) -> Tensor:
-    """x₀: the zero-filled images F⁻¹z of the paper, or the linear reconstruction with sensitivities from the centre."""
-    return sense(z, mask) if start == "sense" else ifft2c(z)
 
 
 def unroll(
@@ -29,35 +24,93 @@ def unroll(
     *,
     T: Tensor | float,
     S: int,
+    rho: Tensor | float | None = None,
+    s: Tensor | None = None,
     callback: Callback | None = None,
     x0: Tensor | None = None,
     checkpoint: bool = False,
 ) -> Tensor:
-    """The terminal state x_S of
-
-        x₀ = F⁻¹ z,   x_{s+1} = prox_{hD}(x_s − h ∇R(x_s, θ)),   h = T / S
+    """The coil images of the terminal state x_S of `descend`, from k-space.
 
     Args:
         z: zero-filled k-space, complex (..., Q, H, W).
         mask: acquired columns, bool (W,).
+        s: sensitivities, complex (B, J, Q, H, W); None: R sees the coil images themselves.
+        x0: without sensitivities, another start than the zero-filled images.
+    """
+    D: DataTerm = Channels(z, mask, x0) if s is None else Coupled(z, mask, s)
+    return descend(D, reg, T=T, S=S, rho=rho, callback=callback, checkpoint=checkpoint)
+
+
+def descend(
+    D: DataTerm,
+    reg: Regularizer,
+    *,
+    T: Tensor | float,
+    S: int,
+    rho: Tensor | float | None = None,
+    callback: Callback | None = None,
+    checkpoint: bool = False,
+) -> Tensor:
+    """The coil images, complex (..., Q, H, W), of the terminal state x_S of
+
+        x_{s+1} = prox_{hD}(x_s − ρ ∇R(x_s, θ)),   h = T / S
+
+    Args:
         T: total time ≥ 0; a 0-dim tensor is learned through.
-        callback: called with (s, x_s) after each step, s = 1 … S.
-        x0: another start than the zero-filled images, such as `initial`.
+        rho: ρ, the step on R; None is the paper's ρ = h.
+        callback: called with (s, the coil images of x_s) after each step, s = 1 … S.
         checkpoint: in training, keep only the states x_s and compute each step's inner values again on the way back,
             so that memory stays flat in S at the price of one more ∇R per step.
     """
-    check_mask(z, mask)
     if S < 1:
         raise ConfigError(f"S = {S} steps: want at least 1")
     h = T / S
+    step_on_R = h if rho is None else rho
 
-    def step(x: Tensor) -> Tensor:
-        return prox_data(x - h * reg.grad(x), z, mask, h)
+    def step(*state: Tensor) -> State:
+        x = state[0]
+        return D.prox(x - step_on_R * D.from_reg(reg.grad(D.for_reg(x))), h, state)
 
-    x = ifft2c(z) if x0 is None else x0
+    state = D.start()
     for s in range(1, S + 1):
         # nothing in a step draws random numbers, so no generator state has to be kept
-        x = recompute(step, x, use_reentrant=False, preserve_rng_state=False) if checkpoint else step(x)
+        state = recompute(step, *state, use_reentrant=False, preserve_rng_state=False) if checkpoint else step(*state)
         if callback is not None:
-            callback(s, x)
-    return x
+            callback(s, D.images(state))
+    return D.images(state)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Scheme:
+    """The unrolled scheme but for R and the data.
+
+    T, S, rho: of `descend`. start: x₀ where coils are channels. coils: how they enter, see `Coils` of a model.
+    """
+
+    T: Tensor | float
+    S: int
+    rho: Tensor | float | None = None
+    start: Start = "zero-filled"
+    coils: CoilMode = "raw"
+
+    def __post_init__(self) -> None:
+        if self.start not in get_args(Start):
+            raise ConfigError(f"got a scheme that starts from {self.start!r}, expected {' or '.join(get_args(Start))}")
+
+    def data_term(self, z: Tensor, mask: Tensor, s: Tensor | None = None) -> DataTerm:
+        """D of slices z, complex (B, Q, H, W).
+
+        s: sensitivities where they are known, complex (B, J, Q, H, W); None estimates them from the central lines.
+        """
+        if self.coils != "sensitivities" or z.shape[-3] == 1:
+            return Channels(z, mask, sense(z, mask) if self.start == "sense" else None)
+        s = sensitivity_sets(z, mask) if s is None else s
+        return Separate(z, mask) if s is None else Coupled(z, mask, s)
+
+    def run(
+        self, D: DataTerm, reg: Regularizer, *, callback: Callback | None = None, checkpoint: bool = False
+    ) -> Tensor:
+        """`descend` with these numbers."""
+        return descend(D, reg, T=self.T, S=self.S, rho=self.rho, callback=callback, checkpoint=checkpoint)

@@ -36,7 +36,9 @@ class SourceConfig:
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.phantom is None):
-            raise ConfigError("a data source wants either a path or a phantom (knee, head), not both and not neither")
+            raise ConfigError(
+                "a data source wants either a path or a phantom (knee, head, leaves), not both and not neither"
+            )
         if not (self.weight >= 0 and math.isfinite(self.weight)):
             raise ConfigError(f"a data source of weight {self.weight}: want a number of at least 0")
 

@@ -18,11 +18,12 @@ from bayesmri.data.catalog import Catalog, SourceConfig, Volume, find
 from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.data.volumes import SliceReader
 from bayesmri.errors import ConfigError, DataError
-from bayesmri.physics.coils import coil_gram, compress_coils, compression_matrix
+from bayesmri.physics.coils import CoilMode, coil_gram, compress_coils, compression_matrix, emulate_single_coil
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import MaskSpec
 from bayesmri.physics.scaling import Scaling
 from bayesmri.physics.scene import loop_sensitivities
+from bayesmri.physics.sense import sensitivity_sets
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,17 @@ class Simulation:
     """What magnitude images are given; raw coils always number the model's Q.
 
     snr_db, coils: ranges drawn from, per slice. phase: its std in radians.
+    single: where coils are in the forward operator, the share of slices that are seen by one coil.
     """
 
     snr_db: tuple[float, float] = (20.0, 40.0)
     coils: tuple[int, int] = (4, 16)
     phase: float = 1.0
+    single: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.single <= 1:
+            raise ConfigError(f"got simulation.single = {self.single}, expected a share between 0 and 1")
 
 
 @dataclass(frozen=True)
@@ -70,34 +77,71 @@ class DataConfig:
 class Recipe:
     """How a slice becomes an element: everything besides the data itself.
 
-    Q, virtual: the coils the model takes.
+    Q, coils: what the model takes, see `Coils` of a model.
     """
 
     Q: int = 1
-    virtual: bool = False
+    coils: CoilMode = "raw"
     mask: MaskSpec = field(default_factory=MaskSpec)
     scaling: Scaling = field(default_factory=Scaling)
     augment: Augment = field(default_factory=Augment)
     simulation: Simulation = field(default_factory=Simulation)
 
+    @property
+    def any_array(self) -> bool:
+        """Whether arrays of any number of coils serve."""
+        return self.coils != "raw"
+
+    def compression(self, z: Tensor) -> Tensor | None:
+        """The matrix that makes virtual coils of those of z; None where they stay as they are."""
+        if self.coils == "raw" or (self.coils == "sensitivities" and z.shape[-3] == 1):
+            return None
+        return compression_matrix(coil_gram(z))
+
+    def compressed(self, z: Tensor, matrix: Tensor | None) -> Tensor:
+        """z in the coils that the model takes."""
+        if matrix is None:
+            return z
+        Q = self.Q if self.coils == "virtual" else min(self.Q, z.shape[-3])
+        return compress_coils(z, Q, matrix)
+
 
 @dataclass(frozen=True)
 class Batch:
-    """Elements of one shape: z complex (B, Q, H, W), mask bool (B, 1, 1, W), Y real (B, H, W)."""
+    """Elements of one shape: z complex (B, Q, H, W), mask bool (B, 1, 1, W), Y real (B, H, W).
+
+    s: sensitivities, complex (B, J, Q, H, W), where the model wants them and there are several coils.
+    """
 
     z: Tensor
     mask: Tensor
     Y: Tensor
+    s: Tensor | None = None
+
+    def to(self, device: torch.device | str) -> "Batch":
+        s = None if self.s is None else self.s.to(device)
+        return Batch(self.z.to(device), self.mask.to(device), self.Y.to(device), s)
+
+    @staticmethod
+    def joined(elements: Sequence["Batch"]) -> "Batch":
+        """Elements of one shape as one batch."""
+        s = [e.s for e in elements if e.s is not None]
+        z, mask, Y = (torch.cat([getattr(e, name) for e in elements]) for name in ("z", "mask", "Y"))
+        return Batch(z, mask, Y, torch.cat(s) if s else None)
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Slices of one volume, scaled: z (slices, Q, H, W), mask (W,), Y (slices, H, W)."""
+    """Slices of one volume, scaled: z (slices, Q, H, W), mask (W,), Y (slices, H, W).
+
+    s: sensitivities of every slice, each (1, J, Q, H, W), where the model wants them and they are known.
+    """
 
     name: str
     z: Tensor
     mask: Tensor
     Y: Tensor
+    s: tuple[Tensor | None, ...] = ()
 
 
 def generator(*key: object) -> torch.Generator:
@@ -112,7 +156,9 @@ class Dataset:
     def __init__(self, config: DataConfig, recipe: Recipe, *, seed: int) -> None:
         self.config, self.recipe, self.seed = config, recipe, seed
         self.catalog = find(config.sources, val_fraction=config.val_fraction, val_subjects=config.val_subjects)
-        self._reader = SliceReader(single=recipe.Q == 1, cache_bytes=config.cache_mb * 2**20)
+        self._reader = SliceReader(
+            single=recipe.Q == 1 and recipe.coils != "sensitivities", cache_bytes=config.cache_mb * 2**20
+        )
         _check_coils(self.catalog, recipe)
         self._lists = _slice_lists(self.catalog.train, len(config.sources))
         weights = torch.tensor([s.weight if n else 0.0 for s, n in zip(config.sources, self._lists, strict=True)])
@@ -135,11 +181,9 @@ class Dataset:
         groups: dict[tuple[int, ...], list[Batch]] = {}
         for index in indices:
             element = self.element(step, index)
-            groups.setdefault(tuple(element.z.shape), []).append(element)
-        return [
-            Batch(torch.cat([e.z for e in g]), torch.cat([e.mask for e in g]), torch.cat([e.Y for e in g]))
-            for g in groups.values()
-        ]
+            key = (*element.z.shape, 0 if element.s is None else element.s.shape[1])
+            groups.setdefault(key, []).append(element)
+        return [Batch.joined(group) for group in groups.values()]
 
     def validation(self) -> Iterator[Validation]:
         """The validation volumes, whole slices, with the same masks, coils and noise every time."""
@@ -173,13 +217,17 @@ class Dataset:
         return ifft2c(acquire(X[None], self._scanner(rng), rng=rng))[0]
 
     def _in_array(self, y: Tensor, rng: torch.Generator) -> Tensor:
-        """s_q · y, measured images of one coil as a simulated array would see them, for a model of virtual coils.
+        """s_q · y, measured images of one coil as a simulated array would see them, for a model of any array.
 
-        Other images, complex (..., Q', H, W), stay as they are.
+        Other images, complex (..., Q', H, W), stay as they are; a measured array becomes one coil where the share of
+        single coils wants that.
         """
-        if not (self.recipe.virtual and y.shape[-3] == 1):
+        if not self.recipe.any_array:
             return y
-        return y * loop_sensitivities(_n_coils(self.recipe, rng), (y.shape[-2], y.shape[-1]), rng=rng)
+        n = _n_coils(self.recipe, rng)
+        if y.shape[-3] > 1:
+            return emulate_single_coil(y) if n == 1 else y
+        return y if n == 1 else y * loop_sensitivities(n, (y.shape[-2], y.shape[-1]), rng=rng)
 
     def _scanner(self, rng: torch.Generator) -> Scanner:
         simulation = self.recipe.simulation
@@ -195,32 +243,41 @@ def make_element(
     """
     mask = recipe.mask.draw(y.shape[-1], rng)
     z = mask * fft2c(y)
-    matrix = compression_matrix(coil_gram(z)) if recipe.virtual else None
-
-    def seen(z: Tensor) -> Tensor:
-        return z if matrix is None else compress_coils(z, recipe.Q, matrix)
-
+    matrix = recipe.compression(z)
+    z = recipe.compressed(z, matrix)
     share *= 1 - recipe.augment.jitter * float(torch.rand(1, generator=rng))
-    factor = recipe.scaling.factor(seen(z)) / share
-    part = cut(y, -2, *window(y.shape[-2], patch_rows, rng)) / factor
-    return Batch(seen(mask * fft2c(part))[None], mask[None, None, None], rss(part)[None])
+    factor = recipe.scaling.factor(z) / share
+    first, size = window(y.shape[-2], patch_rows, rng)
+    part = cut(y, -2, first, size) / factor
+    s = None
+    if recipe.coils == "sensitivities" and len(z) > 1:
+        # of the whole slice, as in a reconstruction: a window of rows has fewer samples to learn from
+        inside = slice(max(0, first), min(z.shape[-2], first + size))
+        s = sensitivity_sets(z[None], mask, rows=inside)
+        s = s if s is None else cut(s, -2, min(0, first), size)
+    return Batch(recipe.compressed(mask * fft2c(part), matrix)[None], mask[None, None, None], rss(part)[None], s)
 
 
 def make_validation(name: str, slices: Sequence[Tensor], recipe: Recipe, *, rng: torch.Generator) -> Validation:
     """One mask, one scale and one compression for the volume, as in a reconstruction."""
     y = torch.stack(list(slices))
-    mask = recipe.mask.draw(y.shape[-1], rng)
+    mask = recipe.mask.plain().draw(y.shape[-1], rng)
     z = mask * fft2c(y)
-    if recipe.virtual:
-        z = compress_coils(z, recipe.Q)
+    z = recipe.compressed(z, recipe.compression(z))
     factor = recipe.scaling.factor(z)
-    return Validation(name, z / factor, mask, rss(y) / factor)
+    z = z / factor
+    known = recipe.coils == "sensitivities" and z.shape[1] > 1
+    s = tuple(sensitivity_sets(part[None], mask) for part in z) if known else ()
+    return Validation(name, z, mask, rss(y) / factor, s)
 
 
 def _n_coils(recipe: Recipe, rng: torch.Generator) -> int:
     low, high = recipe.simulation.coils
+    if recipe.coils == "sensitivities":
+        share, place = torch.rand(2, generator=rng, dtype=torch.float64).tolist()
+        return 1 if share < recipe.simulation.single else round(low * (high / low) ** place)
     drawn = low + int(torch.randint(max(1, high - low + 1), (1,), generator=rng))
-    return drawn if recipe.virtual else recipe.Q
+    return drawn if recipe.any_array else recipe.Q
 
 
 def _slice_lists(volumes: Sequence[Volume], n_sources: int) -> list[list[tuple[Volume, int]]]:
@@ -241,7 +298,7 @@ def _spread(volumes: Sequence[Volume], n_slices: int) -> Iterator[tuple[Volume, 
 def _check_coils(catalog: Catalog, recipe: Recipe) -> None:
     """Raw coils must number the model's Q; one coil is emulated from several."""
     for volume in (*catalog.train, *catalog.val):
-        if recipe.Q > 1 and not recipe.virtual and volume.coils not in (0, recipe.Q):
+        if recipe.Q > 1 and not recipe.any_array and volume.coils not in (0, recipe.Q):
             raise DataError(
                 f"{volume.name} has {volume.coils} coils and the model takes {recipe.Q} raw ones: "
                 'set coils.mode = "virtual", or model.Q to the number of coils'

@@ -43,6 +43,8 @@ def read_fastmri(path: Path, *, budget: int | None = None) -> KSpace:
         if "ismrmrd_header" in present:
             encoding = parse_header(read_text(file, "ismrmrd_header"), name=where(file, "ismrmrd_header"))
         truth = _truth(file, z.shape, budget)
+        if mask is None:
+            truth = _in_our_units(truth, z)
         header = _header(file, z.shape, encoding, truth)
     return finish(z, header, mask=None if mask is None else mask_from_file(mask, z.shape[-1]), truth=truth.image)
 
@@ -65,6 +67,25 @@ def _truth(file: Any, shape: tuple[int, ...], budget: int | None) -> Truth:
     if image.max() <= 0:
         return Truth(None, (f"`{name}` has no positive pixel and was left out",))
     return Truth(image, _disagreement(file, name, float(image.max())))
+
+
+def _in_our_units(truth: Truth, z: NDArray[np.complex64]) -> Truth:
+    """Where the writer's FFT was not the unitary one, its image is too small or too large by √(HW): multiplied back.
+
+    Judged by the middle slice, of data without a mask: its lines are all there unless some are zero, and a factor of
+    √(HW) is far beyond what missing lines do.
+    """
+    image, middle = truth.image, len(z) // 2
+    if image is None or image.shape[-2:] != z.shape[-2:]:
+        return truth
+    own = np.sqrt((np.abs(np.fft.ifft2(z[middle], norm="ortho")) ** 2).sum(axis=0)).max()
+    root = float(np.sqrt(z.shape[-2] * z.shape[-1]))
+    ratio = float(own / max(float(image[middle].max()), 1e-30))
+    factor = next((f for f in (root, 1 / root) if 0.5 < ratio / f < 2), None)
+    if factor is None or root < 4:
+        return truth
+    note = f"the file's own image is in other units than its k-space: multiplied by {factor:.4g}, for a unitary FFT"
+    return replace(truth, image=image * np.float32(factor), notes=(*truth.notes, note))
 
 
 def _disagreement(file: Any, name: str, largest: float) -> tuple[str, ...]:

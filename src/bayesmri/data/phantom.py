@@ -1,4 +1,4 @@
-"""A procedural phantom: randomised knees and heads with fine structure and small lesions, of any size."""
+"""A procedural phantom: randomised knees and heads with fine structure and small lesions, or dead leaves."""
 
 import math
 from collections.abc import Callable
@@ -14,9 +14,10 @@ from bayesmri.data.kspace import MIN_SIZE
 from bayesmri.data.phantom_canvas import Canvas, Field, Scene
 from bayesmri.data.phantom_head import head
 from bayesmri.data.phantom_knee import knee
+from bayesmri.data.phantom_leaves import leaves
 from bayesmri.errors import ConfigError, ShapeError
 
-Anatomy = Literal["knee", "head"]
+Anatomy = Literal["knee", "head", "leaves"]
 Contrast = Literal["PD", "PD-FS"]
 
 FINE = 160  # pixels on the shorter side; smaller grids are drawn finer than this and averaged
@@ -24,7 +25,7 @@ MAX_PIXELS = 2**25  # of a slice as it is drawn, which takes some forty arrays o
 SPACING = 0.04  # slice distance, in half fields of view: about 3 mm
 DEPTH = 1.2  # the volume's largest extent; more slices lie closer
 
-ANATOMIES: dict[str, Callable[[Scene], Canvas]] = {"knee": knee, "head": head}
+ANATOMIES: dict[str, Callable[[Scene], Canvas]] = {"knee": knee, "head": head, "leaves": leaves}
 
 
 @dataclass(frozen=True, kw_only=True)

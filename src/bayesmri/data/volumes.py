@@ -3,6 +3,7 @@
 import hashlib
 import math
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import torch
@@ -111,7 +112,7 @@ def _stated_peak(volume: Volume) -> float:
 
 def draw_phantom(volume: Volume) -> Tensor:
     """The phantom that a volume's name stands for: the name is its seed."""
-    anatomy: Anatomy = "knee" if volume.name.startswith("knee") else "head"
+    anatomy = next(name for name in get_args(Anatomy) if volume.name.startswith(name))
     seed = int.from_bytes(hashlib.sha256(volume.name.encode()).digest()[:4])
     contrast: Contrast = "PD-FS" if seed % 2 and anatomy == "knee" else "PD"
     spec = PhantomSpec(anatomy=anatomy, contrast=contrast, shape=volume.shape)

@@ -3,11 +3,15 @@
 Sums over a volume go slice by slice: with coils as rows, a whole volume would be copied.
 """
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
 from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError
+
+CoilMode = Literal["raw", "virtual", "sensitivities"]
 
 
 def coil_gram(z: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Linear systems of a few steps, written so that autograd can go back through them."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +18,30 @@ def conjugate_gradients(H: Callable[[Tensor], Tensor], b: Tensor, x: Tensor, *, 
         before, rr = rr, _inner(r, r)
         p = r + _ratio(rr, before) * p
     return x
+
+
+class Known(NamedTuple):
+    """x and N x, complex (B, J, H, W) each: what a warm start needs to begin without applying N."""
+
+    x: Tensor
+    Nx: Tensor
+
+
+def shifted_conjugate_gradients(
+    N: Callable[[Tensor], Tensor], b: Tensor, start: Known, *, h: Tensor | float, steps: int
+) -> Known:
+    """Towards (Id + hN)⁻¹b from a start of which N x is known, so that `steps` steps apply N as many times."""
+    x, Nx = start
+    r = b - x - h * Nx
+    p, rr = r, _inner(r, r)
+    for _ in range(steps):
+        Np = N(p)
+        Hp = p + h * Np
+        step = _ratio(rr, _inner(p, Hp))
+        x, Nx, r = x + step * p, Nx + step * Np, r - step * Hp
+        before, rr = rr, _inner(r, r)
+        p = r + _ratio(rr, before) * p
+    return Known(x, Nx)
 
 
 def _inner(a: Tensor, b: Tensor) -> Tensor:

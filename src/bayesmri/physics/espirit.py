@@ -18,7 +18,7 @@ def espirit(z: Tensor, mask: Tensor) -> Tensor:
     return espirit_sets(z, mask, sets=1)[:, 0]
 
 
-def espirit_sets(z: Tensor, mask: Tensor, *, sets: int = 2) -> Tensor:
+def espirit_sets(z: Tensor, mask: Tensor, *, sets: int = 2, rows: slice = slice(None)) -> Tensor:
     """The leading sets of sensitivities, complex (B, sets, Q, H, W).
 
     All patches of k x k samples and Q coils of the centre lie near a space of few dimensions. Projecting every patch
@@ -31,20 +31,21 @@ def espirit_sets(z: Tensor, mask: Tensor, *, sets: int = 2) -> Tensor:
     central lines or a single coil.
 
     z: zero-filled k-space, complex (B, Q, H, W). mask: bool (B or 1, 1, 1, W).
+    rows: of the image, where not all of them are wanted.
     """
-    s = sensitivities(z, mask)
+    s = sensitivities(z, mask)[..., rows, :]
     lines = n_central_lines(mask).expand(len(z)).tolist() if s.shape[-3] > 1 else [0] * len(s)
-    return torch.stack([_sets(a, b, n, sets) for a, b, n in zip(z, s, lines, strict=True)])
+    return torch.stack([_sets(a, b, n, sets, rows) for a, b, n in zip(z, s, lines, strict=True)])
 
 
-def _sets(z: Tensor, s: Tensor, n: int, sets: int) -> Tensor:
-    """Of one slice with n central lines: (sets, Q, H, W) from z and s, (Q, H, W)."""
+def _sets(z: Tensor, s: Tensor, n: int, sets: int, window: slice) -> Tensor:
+    """Of one slice with n central lines: (sets, Q, h, W) from z, (Q, H, W), and s, (Q, h, W)."""
     if n < FEWEST:
         return torch.cat([s[None], s.new_zeros(sets - 1, *s.shape)])
     w = kernels(_centre(z, n))
     rows, columns = (_waves(size, z) for size in z.shape[-2:])
     w = torch.einsum("yxpq,wx->ywpq", w, columns)
-    parts = zip(torch.split(rows, BLOCK), torch.split(s.permute(1, 2, 0), BLOCK), strict=True)
+    parts = zip(torch.split(rows[window], BLOCK), torch.split(s.permute(1, 2, 0), BLOCK), strict=True)
     found = [_leading(torch.einsum("ywpq,hy->hwpq", w, waves), start, sets) for waves, start in parts]
     return torch.cat(found).permute(3, 2, 0, 1)
 

@@ -1,6 +1,7 @@
 """M_R: which columns of k-space are acquired. Every mask keeps exactly round(W/R) of the W columns."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ class MaskSpec:
     center_fraction: share of the W lines in the calibration area; None: 0.32/R (the paper's 8 % at R=4, 4 % at R=8).
     offset: of an equispaced mask, the first line taken outside the calibration area; None draws it.
     also: further R, so that training sees several; every mask has one of them, drawn with equal chances.
+    around: R is drawn between R e^(−around) and R e^around.
+    equispaced_share: of random masks, how many are equispaced instead.
     """
 
     kind: MaskKind = "random"
@@ -25,6 +28,8 @@ class MaskSpec:
     center_fraction: float | None = None
     offset: int | None = None
     also: tuple[float, ...] = ()
+    around: float = 0.0
+    equispaced_share: float = 0.0
 
     def __post_init__(self) -> None:
         if self.kind not in ("random", "equispaced"):
@@ -34,13 +39,25 @@ class MaskSpec:
                 raise MaskError(f"acceleration {R:g}: want a number of at least 1 (1 keeps every line)")
         if self.center_fraction is not None and not 0 <= self.center_fraction <= 1:
             raise MaskError(f"center fraction {self.center_fraction:g}: want a share between 0 and 1, such as 0.08")
+        if not (0 <= self.around <= 1 and 0 <= self.equispaced_share <= 1):
+            raise MaskError(
+                f"got around = {self.around:g} and equispaced_share = {self.equispaced_share:g}, expected numbers "
+                "between 0 and 1"
+            )
+
+    def plain(self) -> "MaskSpec":
+        """The same without variety in R and kind, to judge by."""
+        return replace(self, around=0.0, equispaced_share=0.0)
 
     def draw(self, W: int, rng: torch.Generator) -> Tensor:
         """One mask, bool (W,)."""
         R = self.acceleration
         if self.also:
             R = (R, *self.also)[int(torch.randint(1 + len(self.also), (1,), generator=rng))]
-        if self.kind == "random":
+        if self.around:
+            R = max(1.0, R * math.exp(self.around * (2 * float(torch.rand(1, generator=rng)) - 1)))
+        evenly = self.equispaced_share > 0 and float(torch.rand(1, generator=rng)) < self.equispaced_share
+        if self.kind == "random" and not evenly:
             return random_mask(W, R, center_fraction=self.center_fraction, rng=rng)
         return equispaced_mask(W, R, center_fraction=self.center_fraction, offset=self.offset, rng=rng)
 

@@ -3,19 +3,21 @@
 import torch
 from torch import Tensor
 
+from bayesmri.complexes import rss
 from bayesmri.physics.calibration import n_central_lines
-from bayesmri.physics.conjugate_gradients import conjugate_gradients
+from bayesmri.physics.data_terms import Coupled
 from bayesmri.physics.espirit import FEWEST, espirit_sets
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.physics.operator import Operator, check_mask
+from bayesmri.physics.operator import check_mask
 
-WEIGHT = 0.005  # λ
-STEPS = 15
+LEAST_WEIGHT = (
+    0.005  # of a second set: its share of the zero-filled images' energy below which it is left out (0.05 dB)
+)
 
 
 @torch.no_grad()
 def sense(z: Tensor, mask: Tensor) -> Tensor:
-    """Σ_j s_qj m_j with m = argmin ½‖A S m − z‖² + λ/2 ‖m‖², complex (B, Q, H, W), after a few conjugate gradients.
+    """Σ_j s_qj m_j with m = argmin ½‖A m − z‖² + λ/2 ‖m‖², complex (B, Q, H, W), after a few conjugate gradients.
 
     j: two sets of sensitivities, of which the second counts where the object folds over (soft SENSE, Uecker 2014).
     The zero-filled images F⁻¹z for a single coil, and where there are fewer central lines than sensitivities need.
@@ -28,20 +30,26 @@ def sense(z: Tensor, mask: Tensor) -> Tensor:
     known = n_central_lines(lines) >= FEWEST
     if z.shape[-3] == 1 or not known.any():
         return x
-    A, s = Operator(lines), espirit_sets(z, lines)
+    D = Coupled(z, lines, espirit_sets(z, lines))
+    return torch.where(known[:, None, None, None], D.images(D.start()), x)
 
-    def seen(m: Tensor) -> Tensor:
-        return (s * m[:, :, None]).sum(dim=1)
 
-    def joined(y: Tensor) -> Tensor:
-        return (s.conj() * y[:, None]).sum(dim=2)
+@torch.no_grad()
+def sensitivity_sets(z: Tensor, mask: Tensor, *, rows: slice = slice(None)) -> Tensor | None:
+    """Sensitivities from the central lines, complex (B, J, Q, H, W) with J = 2, or 1 where a second set has no weight.
 
-    def normal(m: Tensor) -> Tensor:
-        return joined(A.adjoint(A.forward(seen(m)))) + WEIGHT * m
+    None without central lines: then nothing is known of the coils.
 
-    b = joined(x)
-    m = conjugate_gradients(normal, b, torch.zeros_like(b), steps=STEPS)
-    return torch.where(known[:, None, None, None], seen(m), x)
+    z: zero-filled k-space, complex (B, Q, H, W). mask: bool (W,) or (B or 1, 1, 1, W).
+    rows: of the image, where not all of them are wanted.
+    """
+    lines = mask.reshape(-1, 1, 1, mask.shape[-1])
+    if not bool(lines[..., lines.shape[-1] // 2].all()):
+        return None
+    s = espirit_sets(z, lines, rows=rows)
+    X0 = rss(ifft2c(z)[..., rows, :]).square()
+    second = (s[:, 1].abs().square().sum(dim=1) * X0).sum(dim=(-2, -1))
+    return s if bool((second > LEAST_WEIGHT * X0.sum(dim=(-2, -1))).any()) else s[:, :1]
 
 
 def combine(s: Tensor, x: Tensor) -> Tensor:

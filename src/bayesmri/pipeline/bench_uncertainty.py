@@ -80,14 +80,15 @@ def measure(name: str, kspace: KSpace, s: int, method: Method, trial: Trial) -> 
     z = volume[s][None] / method.scaling.factor(volume)
     mask = torch.from_numpy(kspace.mask)
     stream = Stream(trial.seed, slice_digest(kspace.z[s], kspace.mask), s)
-    at_mean, alone = _timed(lambda: method.solve(z, mask)[0])
+    at_mean, alone = _timed(lambda: method.solve(method.begin(z, mask))[0])
+    D = method.begin(z, mask)
     estimate = predicted(method.predictor, at_mean, ifft2c(z)[0], 1.0)
     samples, spent = [], [0.0]
-    for x, seconds in _each(method.sampler.samples(z, mask, stream, range(max(EXACT)))):
+    for x, seconds in _each(method.sampler.samples(D, stream, range(max(EXACT)))):
         samples.append(x[0])
         spent.append(spent[-1] + seconds)
     others = range(max(EXACT), max(EXACT) + trial.reference)
-    reference = _moments(rss(x)[0] for x in method.sampler.samples(z, mask, stream, others)).std()
+    reference = _moments(rss(x)[0] for x in method.sampler.samples(D, stream, others)).std()
     errors, costs = {}, {}
     for N in EXACT:
         errors["exact", N] = _error(_moments(rss(x) for x in samples[:N]).std(), reference)

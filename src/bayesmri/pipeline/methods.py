@@ -15,39 +15,45 @@ from bayesmri.baselines.wavelet import L1Wavelet
 from bayesmri.baselines.zero_filled import ZeroFilled
 from bayesmri.bounds import Calibration
 from bayesmri.checkpoint import load_model
+from bayesmri.coil_refinement import refined
 from bayesmri.devices import check_device
 from bayesmri.errors import ConfigError
 from bayesmri.fast import Predictor
-from bayesmri.model import BoundLearned, Model, solve
+from bayesmri.model import BoundLearned, Model
 from bayesmri.physics.coils import compress_coils
+from bayesmri.physics.data_terms import Channels, Coupled, DataTerm
 from bayesmri.physics.scaling import Scaling
 from bayesmri.physics.sense import sense
 from bayesmri.pipeline.options import BASELINES, Options
 from bayesmri.posterior.base import Posterior
 from bayesmri.posterior.delta import Delta
+from bayesmri.regularizers.base import Regularizer
 from bayesmri.sampler import Draws, Passes, Sampler
 
 
 @dataclass(frozen=True)
 class Method:
-    """name: for tables. solve: (z, mask) → x of one slice, complex (1, Q, H, W), scaled. parameters: learned numbers.
+    """name: for tables. parameters: learned numbers.
 
     prepare: k-space of a whole volume as the method takes it, such as its virtual coils.
+    begin: (z, mask) of one slice → its data term, with sensitivities where the method wants them.
+    solve: the data term of one slice → x, complex (1, Q, H, W), scaled.
     sampler: draws of the same reconstruction, where the method has a posterior or drops channels.
-    moments: (z, mask) → x as `solve` gives it and σ² of its image (1, H, W), where the network predicts it.
+    moments: the data term → x as `solve` gives it and σ² of its image (1, H, W), where the network predicts it.
     predictor: makes σ̂ of a few draws, where the model came with one.
     calibrations: error bounds, where the model was calibrated.
     """
 
     name: str
-    solve: Callable[[Tensor, Tensor], Tensor]
+    solve: Callable[[DataTerm], Tensor]
     parameters: int = 0
     prepare: Callable[[Tensor], Tensor] = field(default=lambda z: z)
+    begin: Callable[[Tensor, Tensor], DataTerm] = Channels
     scaling: Scaling = field(default_factory=Scaling)
     device: torch.device = field(default_factory=partial(torch.device, "cpu"))
     sampler: Draws | None = None
     predictor: Predictor | None = None
-    moments: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+    moments: Callable[[DataTerm], tuple[Tensor, Tensor]] | None = None
     calibrations: tuple[Calibration, ...] = ()
 
 
@@ -58,7 +64,8 @@ def make_method(options: Options) -> Method:
         model = options.model if isinstance(options.model, Model) else load_model(Path(options.model))
         return learned(model, model_name(options.model), device, coils=options.coils)
     prepare = _as_it_is if options.coils is None else partial(compress_coils, Q=options.coils)
-    return Method(options.method, _baseline(options), prepare=prepare, device=device)
+    method = _baseline(options)
+    return Method(options.method, lambda D: method(D.z, D.mask), prepare=prepare, device=device)
 
 
 def learned(model: Model, name: str, device: torch.device, *, coils: int | None = None) -> Method:
@@ -68,21 +75,32 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
     posterior, reg = model.distribution().to(device), model.regularizer
     bound = reg.bind({key: w.detach() for key, w in posterior.mean().items()})
 
-    def at_mean(z: Tensor, mask: Tensor) -> Tensor:
-        with torch.no_grad():
-            return solve(z, mask, bound, T=model.T, S=model.S, start=model.start)
+    @torch.no_grad()
+    def begin(z: Tensor, mask: Tensor) -> DataTerm:
+        D = model.scheme.data_term(z, mask)
+        return refined(D, bound, model.scheme) if isinstance(D, Coupled) and isinstance(bound, Regularizer) else D
+
+    @torch.no_grad()
+    def at_mean(D: DataTerm) -> Tensor:
+        return bound(D.z, D.mask) if isinstance(bound, BoundNetwork) else model.scheme.run(D, bound)
+
+    @torch.no_grad()
+    def both(D: DataTerm) -> tuple[Tensor, Tensor]:
+        assert isinstance(bound, BoundNetwork)
+        return moments(bound, D.z, D.mask)
 
     return Method(
         name,
         at_mean,
         model.n_parameters,
-        model.coils.prepare,
-        model.scaling,
-        device,
-        _draws(model, bound, posterior),
-        None if model.predictor is None else model.predictor.to(device),
-        torch.no_grad()(partial(moments, bound)) if isinstance(bound, BoundNetwork) and doubts(reg) else None,
-        model.calibrations,
+        prepare=model.coils.prepare,
+        begin=begin,
+        scaling=model.scaling,
+        device=device,
+        sampler=_draws(model, bound, posterior),
+        predictor=None if model.predictor is None else model.predictor.to(device),
+        moments=both if isinstance(bound, BoundNetwork) and doubts(reg) else None,
+        calibrations=model.calibrations,
     )
 
 
@@ -93,7 +111,7 @@ def _draws(model: Model, bound: BoundLearned, posterior: Posterior) -> Draws | N
         return Passes(bound) if drops(reg) else None
     if isinstance(posterior, Delta) or isinstance(reg, Network):
         return None
-    return Sampler(reg, posterior.sample, model.T, model.S, model.start)
+    return Sampler(reg, posterior.sample, model.scheme)
 
 
 def model_name(model: str | Model) -> str:

@@ -18,6 +18,7 @@ from bayesmri.data.kspace import Header, KSpace
 from bayesmri.errors import ConfigError, DataError, DivergedError, ModelError
 from bayesmri.geometry import center_window
 from bayesmri.metrics import Metrics, volume_metrics
+from bayesmri.physics.data_terms import DataTerm
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.pipeline.choice import chosen
 from bayesmri.pipeline.error_bound import choose_bound
@@ -137,7 +138,11 @@ def reconstruct(
         _check_kept(asked.samples, (len(kspace.z), *(crop or grid)))
     start = _zero_filled(kspace)
     task = _Task.of(kspace, method, center_window(grid, crop or grid))
-    at_mean = _solved(task, on_step if not asked.samples else None, keep=asked.fast)
+    streams = None
+    if asked.samples:
+        contents = contents or [slice_digest(z, kspace.mask) for z in kspace.z]
+        streams = [Stream(asked.seed, content, s) for s, content in enumerate(contents)]
+    at_mean, sampled = _solved(task, asked, streams, on_step)
     result = Reconstruction(
         image=_crop(at_mean.images, crop),
         zero_filled=_crop(start, crop),
@@ -149,10 +154,8 @@ def reconstruct(
         seconds=0.0,
         std=None if at_mean.std is None else _crop(at_mean.std, crop),
     )
-    if asked.samples:
-        contents = contents or [slice_digest(z, kspace.mask) for z in kspace.z]
-        streams = [Stream(asked.seed, content, s) for s, content in enumerate(contents)]
-        result = _with_samples(result, _sampled(task, streams, asked, at_mean, on_step), asked)
+    if sampled is not None:
+        result = _with_samples(result, sampled, asked)
     return replace(
         result,
         error_bound=bounds.bound(result.image, result.std),
@@ -181,73 +184,84 @@ class _Task:
         mask = torch.from_numpy(kspace.mask).to(method.device)
         return _Task(method, volume, mask, method.scaling.factor(volume), window)
 
-    def z(self, s: int) -> Tensor:
-        """Slice s in the method's scale, on its device: (1, Q, H, W)."""
-        return self.volume[s][None].to(self.method.device) / self.factor
+    def begin(self, s: int) -> DataTerm:
+        """Slice s in the method's scale, on its device."""
+        return self.method.begin(self.volume[s][None].to(self.method.device) / self.factor, self.mask)
 
 
 @dataclass(frozen=True, eq=False)
 class _Solved:
-    """Slices on the whole grid.
-
-    images: X. coils: x of every slice in the method's scale, where it was kept. std: σ, where the method predicts it.
-    Q: of x, 1 for a network that combines the coils.
-    """
+    """Slices on the whole grid. images: X. std: σ, where the method predicts it."""
 
     images: Images
-    coils: list[Tensor]
     std: Images | None
-    Q: int
 
 
-def _solved(task: _Task, on_step: Callable[[], None] | None, *, keep: bool) -> _Solved:
-    """Every slice, at the mean of θ where it is drawn."""
-    images, coils, std = [], [], []
+def _solved(
+    task: _Task, asked: Options, streams: Sequence[Stream] | None, on_step: Callable[[], None] | None
+) -> tuple[_Solved, Sampled | None]:
+    """Every slice, at the mean of θ where it is drawn; with streams also N samples of it."""
+    images, std, sampled = [], [], None
     for s in range(len(task.volume)):
-        if task.method.moments is None:
-            x = task.method.solve(task.z(s), task.mask)[0]
-        else:
-            (x,), (variance,) = task.method.moments(task.z(s), task.mask)
-            std.append((variance.sqrt() * task.factor).cpu().numpy())
-            _check_finite("the standard deviation", std[s], task.method, s)
+        D = task.begin(s)
+        x, sigma = _at_mean(task, D, s)
         images.append((rss(x) * task.factor).cpu().numpy())
         _check_finite("the image", images[s], task.method, s)
-        if keep:
-            coils.append(x)
-        if on_step is not None:
+        if sigma is not None:
+            std.append(sigma)
+        if streams is not None:
+            sampled = _sampled_to(sampled, task, asked, D, streams[s], x, s, on_step)
+        elif on_step is not None:
             on_step()
-    return _Solved(np.stack(images), coils, np.stack(std) if std else None, x.shape[0])
+    return _Solved(np.stack(images), np.stack(std) if std else None), sampled
 
 
-def _sampled(
-    task: _Task, streams: Sequence[Stream], asked: Options, at_mean: _Solved, on_step: Callable[[], None] | None
+def _at_mean(task: _Task, D: DataTerm, s: int) -> tuple[Tensor, Images | None]:
+    """x (Q, H, W) in the method's scale, and σ of its image in the units of the input where the method predicts it."""
+    if task.method.moments is None:
+        return task.method.solve(D)[0], None
+    (x,), (variance,) = task.method.moments(D)
+    std = (variance.sqrt() * task.factor).cpu().numpy()
+    _check_finite("the standard deviation", std, task.method, s)
+    return x, std
+
+
+def _sampled_to(
+    sampled: Sampled | None,
+    task: _Task,
+    asked: Options,
+    D: DataTerm,
+    stream: Stream,
+    at_mean: Tensor,
+    s: int,
+    on_step: Callable[[], None] | None,
 ) -> Sampled:
-    """Mean and standard deviation of N samples of every slice. at_mean: x_μ of every slice, kept for the fast route."""
-    sampler = task.method.sampler
+    """Mean and standard deviation of N samples of slice s beside those of the slices before. at_mean: its x_μ."""
+    sampler, rows, columns = task.method.sampler, *task.window
     assert sampler is not None
 
-    def samples(s: int) -> Iterator[Tensor]:
-        for i, x in enumerate(sampler.samples(task.z(s), task.mask, streams[s], range(asked.samples))):
+    def samples() -> Iterator[Tensor]:
+        for i, x in enumerate(sampler.samples(D, stream, range(asked.samples))):
             _check_finite(f"sample {i}", x, task.method, s)
             yield x[0] * task.factor
             if on_step is not None:
                 on_step()
 
-    rows, columns = task.window
-    shape = (rows.stop - rows.start, columns.stop - columns.start)
-    slices, _, *grid = task.volume.shape
-    sampled = Sampled.empty((slices, at_mean.Q, *grid), shape, keep=asked.samples if asked.keep_samples else 0)
-    for s in range(len(task.volume)):
-        estimate = _fast_estimate(task, s, at_mean.coils[s]) if asked.fast else None
-        sampled.fill(s, samples(s), window=task.window, estimate=estimate)
-        _check_finite("the mean of the samples", sampled.mean[s], task.method, s)
-        _check_finite("the standard deviation of the samples", sampled.std[s], task.method, s)
+    if sampled is None:
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        slices, _, *grid = task.volume.shape
+        keep = asked.samples if asked.keep_samples else 0
+        sampled = Sampled.empty((slices, at_mean.shape[0], *grid), shape, keep=keep)
+    estimate = _fast_estimate(task, D, at_mean) if asked.fast else None
+    sampled.fill(s, samples(), window=task.window, estimate=estimate)
+    _check_finite("the mean of the samples", sampled.mean[s], task.method, s)
+    _check_finite("the standard deviation of the samples", sampled.std[s], task.method, s)
     return sampled
 
 
-def _fast_estimate(task: _Task, s: int, at_mean: Tensor) -> Estimate:
+def _fast_estimate(task: _Task, D: DataTerm, at_mean: Tensor) -> Estimate:
     assert task.method.predictor is not None
-    return predicted(task.method.predictor, at_mean, ifft2c(task.z(s))[0], task.factor)
+    return predicted(task.method.predictor, at_mean, ifft2c(D.z)[0], task.factor)
 
 
 def _with_samples(at_mean: Reconstruction, sampled: Sampled, asked: Options) -> Reconstruction:

@@ -16,6 +16,7 @@ from bayesmri.data.kspace import KSpace
 from bayesmri.devices import check_device
 from bayesmri.errors import ModelError
 from bayesmri.geometry import center_window
+from bayesmri.model import solve
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.pipeline.evaluate import sampling_of
 from bayesmri.pipeline.files import Progress
@@ -26,7 +27,6 @@ from bayesmri.pipeline.study_entropy import named
 from bayesmri.pipeline.study_volumes import Loaded, Volumes, first_volume, load, rules, taken
 from bayesmri.regularizers.base import Bound
 from bayesmri.report.study_eigenfunctions import EigenTiles, eigenfunctions_figure, eigenfunctions_text
-from bayesmri.solver import initial, unroll
 
 
 def eigenfunctions_study(request: Request, progress: Progress | None) -> Outcome:
@@ -82,8 +82,7 @@ def _starts(
     z = model.coils.prepare(u * lines)
     factor = model.scaling.factor(z)
     with torch.no_grad():
-        x0 = initial(z / factor, lines, model.start)
-        x = unroll(z / factor, lines, reg, T=model.T, S=model.S, x0=x0)[0]
+        x = solve(z / factor, lines, reg, model.scheme)[0]
     return {"reconstruction": x, "fully sampled": ifft2c(model.coils.prepare(u))[0] / factor}
 
 

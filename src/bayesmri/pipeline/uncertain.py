@@ -156,7 +156,7 @@ def _operations(loaded: Loaded, shape: tuple[int, int]) -> int:
     z = torch.zeros((1, model.coils.Q, *shape), dtype=torch.complex64, device="meta")
     mask = torch.ones(shape[1], dtype=torch.bool, device="meta")
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        solve(z, mask, model.regularizer.bind(theta), T=model.T, S=model.S)
+        solve(z, mask, model.regularizer.bind(theta), model.scheme)
     return int(counter.get_total_flops())
 
 

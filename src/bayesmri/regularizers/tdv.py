@@ -23,6 +23,7 @@ from bayesmri.regularizers.blocks import (
     macroblock_trace,
 )
 from bayesmri.regularizers.conv import blurred, conv, conv_adjoint
+from bayesmri.regularizers.tv import LAMBDA, TVCore
 
 ZeroMean = Literal["filter", "channel", "off"]
 Init = Literal["normal", "positive", "identity"]
@@ -44,6 +45,8 @@ class TDVConfig:
         1/(9m); "identity" over none, x ↦ x but for a tenth of the normal noise. R then starts as a mean of φ over
         random filters, a penalty on local variation that already helps.
     init_scale: w starts times this. R is linear in w, so it is the start scale of R.
+    tv: where λ starts of a smoothed total variation that is added, R = TDV + λ TV; it is learned. None adds none.
+    tv_epsilon: below this, in the units that R sees, an edge costs like its square.
     """
 
     Q: int = 1
@@ -54,6 +57,8 @@ class TDVConfig:
     zero_mean: ZeroMean = "filter"
     init: Init = "normal"
     init_scale: float = 1.0
+    tv: float | None = None
+    tv_epsilon: float = 0.15
 
     def __post_init__(self) -> None:
         for name in ("Q", "features", "macroblocks", "scales"):
@@ -65,6 +70,11 @@ class TDVConfig:
             raise ConfigError(f"TDV with init = {self.init!r}: want one of {get_args(Init)}")
         if not 0 < self.init_scale < float("inf"):
             raise ConfigError(f"TDV with init_scale = {self.init_scale}: want a positive number")
+        if (self.tv is not None and not 0 <= self.tv < float("inf")) or not 0 < self.tv_epsilon < float("inf"):
+            raise ConfigError(
+                f"got a TDV with tv = {self.tv}, tv_epsilon = {self.tv_epsilon}, expected tv of at least 0 or none, "
+                "and a positive tv_epsilon"
+            )
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The name and shape of every weight in θ, in the order of the forward sweep."""
@@ -74,7 +84,8 @@ class TDVConfig:
             names = [f"mb{i}_res{j}_{K}" for j in range(2 * self.scales - 1) for K in ("K1", "K2")]
             names += [f"mb{i}_{way}{s}" for way in ("down", "up") for s in range(self.scales - 1)]
             shapes |= dict.fromkeys(names, (m, m, 3, 3))
-        return shapes | {"w": (1, m, 1, 1)}
+        shapes["w"] = (1, m, 1, 1)
+        return shapes if self.tv is None else shapes | {LAMBDA: ()}
 
 
 @final
@@ -83,12 +94,14 @@ class TDVCore(Core):
     """r and ∇R as pure functions of real features (B, C, H, W); C is what K0 takes, 2Q for complex images.
 
     memory_format: of the features; channels_last is faster everywhere, the other is what `bench` compares with.
+    tv: the total variation that is added, whose λ is in θ.
     """
 
     macroblocks: int
     scales: int
     blur: bool = False
     memory_format: torch.memory_format = torch.channels_last
+    tv: TVCore | None = None
 
     def density(self, v: Tensor, theta: Weights) -> Tensor:
         """r = (1/m) w ψ(K0 v)."""
@@ -96,7 +109,8 @@ class TDVCore(Core):
         for k in self._kernels(theta):
             pyramid, _ = macroblock(pyramid, k)
         w = theta["w"]
-        return torch.einsum("om,bmhw->bohw", w[:, :, 0, 0], _finest(pyramid)) / w.shape[1]
+        r = torch.einsum("om,bmhw->bohw", w[:, :, 0, 0], _finest(pyramid)) / w.shape[1]
+        return r if self.tv is None else r + self.tv.density(v, theta)
 
     def grad(self, v: Tensor, theta: Weights) -> Tensor:
         """∇R = K0* (Dψ)* (w/m) 1: one forward sweep, then one adjoint sweep."""
@@ -106,7 +120,8 @@ class TDVCore(Core):
         g: Pyramid = (w / w.shape[1], *(None,) * (self.scales - 1))  # the same in every pixel
         for k, trace in zip(reversed(kernels), reversed(traces), strict=True):
             g = macroblock_adjoint(g, k, trace)
-        return conv_adjoint(_finest(g), theta["K0"])
+        gradient = conv_adjoint(_finest(g), theta["K0"])
+        return gradient if self.tv is None else gradient + self.tv.grad(v, theta)
 
     def _traces(self, v: Tensor, theta: Weights, kernels: tuple[Macroblock, ...]) -> list[Trace]:
         """What the adjoint sweep needs of the forward one, which may stop before its last convolution."""
@@ -145,7 +160,10 @@ class TDV(ParametricRegularizer):
     def __init__(self, config: TDVConfig, rng: torch.Generator) -> None:
         super().__init__()
         self.config = config
-        self.theta = nn.ParameterDict({name: _normal(shape, rng) for name, shape in config.shapes().items()})
+        drawn = {name: _normal(shape, rng) for name, shape in config.shapes().items() if name != LAMBDA}
+        self.theta = nn.ParameterDict(drawn)
+        if config.tv is not None:
+            self.theta[LAMBDA] = nn.Parameter(torch.tensor(float(config.tv)))
         with torch.no_grad():
             if config.init == "positive":
                 self._make_positive_()
@@ -159,8 +177,9 @@ class TDV(ParametricRegularizer):
 
     def bind(self, theta: Weights) -> Bound:
         check_weights(theta, self.config.shapes())
-        core = TDVCore(self.config.macroblocks, self.config.scales, self.config.blur)
-        return Bound(core, dict(theta), self.config.Q)
+        config = self.config
+        tv = None if config.tv is None else TVCore(config.tv_epsilon)
+        return Bound(TDVCore(config.macroblocks, config.scales, config.blur, tv=tv), dict(theta), config.Q)
 
     def kernels(self) -> tuple[str, ...]:
         """K1 and K2 of every residual block; K0, the stride-2 kernels and w are deterministic."""
@@ -182,11 +201,13 @@ class TDV(ParametricRegularizer):
 
     @torch.no_grad()
     def project_(self) -> None:
-        """Each filter k of K0: zero mean, then ‖k‖₂ ≤ 1."""
+        """Each filter k of K0: zero mean, then ‖k‖₂ ≤ 1; λ ≥ 0."""
         K0 = self.theta["K0"]
         if self.config.zero_mean in _MEAN_AXES:
             K0.sub_(K0.mean(dim=_MEAN_AXES[self.config.zero_mean], keepdim=True))
         K0.div_(torch.linalg.vector_norm(K0, dim=(1, 2, 3), keepdim=True).clamp_min(1))
+        if LAMBDA in self.theta:
+            self.theta[LAMBDA].clamp_min_(0)
 
 
 def _normal(shape: tuple[int, ...], rng: torch.Generator) -> nn.Parameter:

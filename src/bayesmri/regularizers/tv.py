@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from bayesmri.errors import ConfigError
 from bayesmri.regularizers.base import Bound, Core, ParametricRegularizer, Weights, check_weights
 
+LAMBDA = "lam"  # λ among the weights
+
 
 @final
 @dataclass(frozen=True)
@@ -34,12 +36,12 @@ class TVCore(Core):
 
     def density(self, v: Tensor, theta: Weights) -> Tensor:
         """r_i = λ (√(‖∂v_i‖² + ε²) − ε)."""
-        return theta["lam"] * (self._magnitude(differences(v)).squeeze(-4) - self.epsilon)
+        return theta[LAMBDA] * (self._magnitude(differences(v)).squeeze(-4) - self.epsilon)
 
     def grad(self, v: Tensor, theta: Weights) -> Tensor:
         """∇R = λ ∂* (∂v / √(‖∂v‖² + ε²))."""
         d = differences(v)
-        return theta["lam"] * differences_adjoint(d / self._magnitude(d))
+        return theta[LAMBDA] * differences_adjoint(d / self._magnitude(d))
 
     def _magnitude(self, d: Tensor) -> Tensor:
         return (d.square().sum(dim=(-4, -3), keepdim=True) + self.epsilon**2).sqrt()
@@ -55,10 +57,10 @@ class TV(ParametricRegularizer):
         self.lam = nn.Parameter(torch.tensor(config.weight))
 
     def weights(self) -> dict[str, Tensor]:
-        return {"lam": self.lam}
+        return {LAMBDA: self.lam}
 
     def bind(self, theta: Weights) -> Bound:
-        check_weights(theta, {"lam": ()})
+        check_weights(theta, {LAMBDA: ()})
         return Bound(TVCore(self.config.epsilon), dict(theta))
 
     def kernels(self) -> tuple[str, ...]:

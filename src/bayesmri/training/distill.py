@@ -15,7 +15,6 @@ from bayesmri.model import Model
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.posterior.delta import Delta
 from bayesmri.regularizers.base import Bound, ParametricRegularizer
-from bayesmri.solver import initial, unroll
 
 
 @dataclass(frozen=True)
@@ -70,10 +69,10 @@ def exact(model: Model, batch: Batch, N: int, rng: torch.Generator, accelerate: 
     if isinstance(posterior, Delta) or not isinstance(reg, ParametricRegularizer):
         raise ModelError("a model without a posterior came: there are no samples to learn from")
 
-    x0 = initial(batch.z, batch.mask, model.start)
+    D = model.scheme.data_term(batch.z, batch.mask, batch.s)
 
     def solved(bound: Bound) -> Tensor:
-        return unroll(batch.z, batch.mask, accelerate(bound), T=model.T, S=model.S, x0=x0)
+        return model.scheme.run(D, accelerate(bound))
 
     at_mean = solved(reg.bind({name: w.detach() for name, w in posterior.mean().items()}))
     images, distances = [], []
@@ -102,7 +101,7 @@ def exact_maps(
     found = 0
     for step in count():
         for batch in dataset.batches(step, range(min(config.batch, config.elements - found))):
-            there = Batch(batch.z.to(device), batch.mask.to(device), batch.Y.to(device))
+            there = batch.to(device)
             rng = generator(config.seed, "distill", step)
             yield exact(model, there, config.samples, rng, accelerate).to("cpu")
             found += len(batch.z)

@@ -33,12 +33,14 @@ Accelerate = Callable[[BoundLearned], BoundLearned]
 class Report:
     """What the loop says about itself every `log_every` steps.
 
-    S, T: None for a network. posterior: H̄, KL, tr LLᵀ, log det LLᵀ and f(L), where θ is drawn.
+    S, T, rho: None for a network; rho also where it is T/S.
+    posterior: H̄, KL, tr LLᵀ, log det LLᵀ and f(L), where θ is drawn.
     """
 
     step: int
     S: int | None
     T: float | None
+    rho: float | None
     lr: float
     loss: float
     seconds_per_step: float
@@ -82,8 +84,8 @@ def gradients(
 ) -> tuple[float, dict[str, Tensor], Tensor]:
     """The mean of J over the global batch and the draws of θ, its gradient, and `extra` summed over the processes.
 
-    The gradient is in the weights (μ), and in T or L (`L.` before the name), whichever is learned. Draws depend on
-    seed and step alone, so all processes share them, and what they sum is ∂J/∂θ, a fifth of ∂J/∂L.
+    The gradient is in the weights (μ), and in T and ρ or L (`L.` before the name), whichever is learned. Draws depend
+    on seed and step alone, so all processes share them, and what they sum is ∂J/∂θ, a fifth of ∂J/∂L.
     """
     draws = [_draw(config, state, i) for i in range(config.posterior.n_draws)]
     total, per_draw = torch.zeros((), device=state.T.device), []
@@ -125,12 +127,12 @@ def _gradients_at(
     What is dropped depends on seed, step, process and batch alone, so that a resumed run drops the same.
     """
     S = unrolled_steps(config.unroll, state.step)
-    params = dict(theta) | ({"T": state.T} if state.T.requires_grad else {})
+    params = dict(theta) | state.steps()
     device = state.T.device
     total, grads = torch.zeros((), device=device), [torch.zeros_like(p) for p in params.values()]
     for i, batch in enumerate(batches):
         reg = with_dropout(accelerate(state.reg.bind(theta)), generator(config.seed, "dropout", state.step, rank, i))
-        each = objective(config, reg, batch, T=state.T, S=S, checkpoint=config.train.recompute)
+        each = objective(config, reg, batch, T=state.T, S=S, rho=state.rho, checkpoint=config.train.recompute)
         J = each.sum() / (config.train.batch * config.posterior.n_draws)
         torch._foreach_add_(grads, torch.autograd.grad(J, list(params.values())))
         total = total + J.detach()
@@ -211,8 +213,8 @@ def _after(
 def _validate(config: TrainConfig, state: State, volumes: Sequence[Validation]) -> Scores | None:
     """At μ, and where it is asked for also at one draw."""
     S, T, posterior = unrolled_steps(config.unroll, state.step - 1), state.T.item(), state.distribution()
-    start, device = config.unroll.start, state.T.device
-    judge = partial(validate, volumes, T=T, S=S, start=start, device=device, step=state.step)
+    scheme = config.scheme(T, S, None if state.rho is None else state.rho.item())
+    judge = partial(validate, volumes, scheme=scheme, device=state.T.device, step=state.step)
     scores = judge(state.reg.bind(posterior.mean()))
     if scores is None or state.spread is None or not config.posterior.val_sample:
         return scores
@@ -251,6 +253,7 @@ class _Window:
             step=state.step,
             S=unrolled_steps(config.unroll, state.step - 1) if config.unrolled else None,
             T=state.T.item() if config.unrolled else None,
+            rho=None if state.rho is None else state.rho.item(),
             lr=config.optimizer.lr * rate(config.optimizer, state.step - 1, progress=progress),
             loss=mean,
             seconds_per_step=pace,

@@ -13,16 +13,23 @@ from bayesmri.training.settings import TrainConfig
 
 
 def objective(
-    config: TrainConfig, bound: BoundLearned, batch: Batch, *, T: Tensor, S: int, checkpoint: bool = False
+    config: TrainConfig,
+    bound: BoundLearned,
+    batch: Batch,
+    *,
+    T: Tensor,
+    S: int,
+    rho: Tensor | None = None,
+    checkpoint: bool = False,
 ) -> Tensor:
     """J of every element, (B,), of images divided by the gain: of maximum about 1, whatever the network sees."""
-    device, gain = T.device, config.scaling.gain
-    z, mask, Y = batch.z.to(device), batch.mask.to(device), batch.Y.to(device) / gain
+    batch, gain = batch.to(T.device), config.scaling.gain
+    z, mask, Y = batch.z, batch.mask, batch.Y / gain
     if config.loss.kind == "nll":
         assert isinstance(bound, BoundNetwork)
         x, variance = moments(bound, z, mask)
         return likelihood_loss(rss(x) / gain, variance / gain**2, Y, config.loss)
-    x = solve(z, mask, bound, T=T, S=S, start=config.unroll.start, checkpoint=checkpoint)
+    x = solve(z, mask, bound, config.scheme(T, S, rho), s=batch.s, checkpoint=checkpoint)
     return loss(rss(x) / gain, Y, config.loss)
 
 

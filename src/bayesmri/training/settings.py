@@ -3,14 +3,18 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from torch import Tensor
+
 from bayesmri.baselines.unet import UNetConfig
 from bayesmri.data.augment import Augment
 from bayesmri.data.dataset import DataConfig, Recipe, Simulation
 from bayesmri.errors import ConfigError
-from bayesmri.model import KINDS, NETWORKS, CoilMode, Coils, LearnedConfig
+from bayesmri.model import KINDS, NETWORKS, Coils, LearnedConfig
+from bayesmri.physics.coils import CoilMode
 from bayesmri.physics.mask import MaskSpec
 from bayesmri.physics.scaling import Scaling
 from bayesmri.regularizers.tdv import TDVConfig
+from bayesmri.solver import Scheme
 from bayesmri.training.loss import LossConfig
 from bayesmri.training.schedule import OptimizerConfig, UnrollConfig
 from bayesmri.training.spread import PosteriorConfig
@@ -18,9 +22,13 @@ from bayesmri.training.spread import PosteriorConfig
 
 @dataclass(frozen=True)
 class CoilSettings:
-    """mode: the model's Q coils are the scanner's own (raw) or the Q virtual ones of largest energy (virtual)."""
+    """mode: the model's Q coils are the scanner's own (raw) or the Q virtual ones of largest energy (virtual), both as
+        channels of R; or any number of coils is in the forward operator (sensitivities) and R sees one image, Q = 1.
+    most: virtual coils that are made of larger arrays, with sensitivities.
+    """
 
     mode: CoilMode = "raw"
+    most: int = 8
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,11 @@ class TrainConfig:
                 f'{"with" if self.loss.kind == "l1" else "without"} variance: want loss.kind = "nll" and '
                 'model.kind = "unet" with variance = true, or neither'
             )
+        if self.coils.mode == "sensitivities" and (not self.unrolled or self.model.Q != 1):
+            raise ConfigError(
+                f'got coils.mode = "sensitivities" with a {self._kind} of Q = {self.model.Q}, expected a regularizer '
+                "of Q = 1, which sees the combined image"
+            )
 
     @property
     def unrolled(self) -> bool:
@@ -108,8 +121,12 @@ class TrainConfig:
 
     def recipe(self) -> Recipe:
         """How slices become elements for this model."""
-        virtual = self.coils.mode == "virtual"
-        return Recipe(self.model.Q, virtual, self.mask, self.scaling, self.augment, self.simulation)
+        coils = self.coil_convention()
+        return Recipe(coils.Q, coils.mode, self.mask, self.scaling, self.augment, self.simulation)
 
     def coil_convention(self) -> Coils:
-        return Coils(self.coils.mode, self.model.Q)
+        return Coils(self.coils.mode, self.coils.most if self.coils.mode == "sensitivities" else self.model.Q)
+
+    def scheme(self, T: Tensor | float, S: int, rho: Tensor | float | None) -> Scheme:
+        """What is unrolled, with these numbers."""
+        return Scheme(T, S, rho, self.unroll.start, self.coils.mode)

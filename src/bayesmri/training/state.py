@@ -14,6 +14,7 @@ from bayesmri.model import Learned, Model, build
 from bayesmri.posterior.base import Posterior
 from bayesmri.posterior.block_gaussian import BlockGaussian
 from bayesmri.posterior.delta import Delta
+from bayesmri.regularizers.tv import LAMBDA
 from bayesmri.training.optimizer import Adam, clip_norm
 from bayesmri.training.schedule import moving_average_decay, rate, resets, unrolled_steps
 from bayesmri.training.settings import TrainConfig
@@ -25,7 +26,7 @@ from bayesmri.training.widen import widen
 class State:
     """The moving parts of a run. step counts finished updates, elapsed the seconds they took, over all sessions.
 
-    T: learned where it requires a gradient; 0 for a network, which has none.
+    T: learned where it requires a gradient; 0 for a network, which has none. rho: ρ, alike; None where it is T/S.
     spread: L and what moves it; None where θ is not drawn.
     """
 
@@ -34,8 +35,13 @@ class State:
     adam: Adam
     average: dict[str, Tensor] | None
     spread: Spread | None = None
+    rho: nn.Parameter | None = None
     step: int = 0
     elapsed: float = 0.0
+
+    def steps(self) -> dict[str, Tensor]:
+        """T and ρ by name, as far as they are learned."""
+        return _learned(self.T, self.rho)
 
     def theta(self) -> dict[str, Tensor]:
         """The weights to validate and to save: the moving average where there is one."""
@@ -58,26 +64,39 @@ class State:
             self.spread.adam.reset()
 
 
-def start(config: TrainConfig, origin: Model | None = None, *, device: torch.device | str = "cpu") -> State:
-    """The state before the first update: drawn (on the CPU, whatever the device), or the weights and T of a model."""
+def start(
+    config: TrainConfig,
+    origin: Model | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    rho0: float | None = None,
+) -> State:
+    """The state before the first update: drawn (on the CPU, whatever the device), or the weights and T of a model.
+
+    rho0: in the place of unroll.rho0.
+    """
     reg = build(config.model, torch.Generator().manual_seed(config.seed))
     T0 = config.unroll.T0 if config.unrolled else 0.0
+    rho0 = rho0 if rho0 is not None or not config.unrolled else config.unroll.rho0
     if origin is not None:
         origin = widen(origin, reg, L0=config.posterior.L0)
-        _copy(_new_head(reg) | origin.regularizer.weights(), reg)
+        _copy(_new_parts(reg) | origin.regularizer.weights(), reg)
         T0 = origin.T if config.unroll.keep == "T" else origin.T / origin.S * config.unroll.S_start
+        rho0 = origin.rho if origin.rho is not None else rho0
     reg.to(device)
     betas, eps, averaged = config.optimizer.betas, config.optimizer.eps, config.optimizer.ema > 0
     spread = start_spread(config.posterior, reg, origin, betas=betas, eps=eps, averaged=averaged)
-    T = nn.Parameter(torch.tensor(float(T0), device=device), requires_grad=spread is None and config.unrolled)
-    adam = Adam(reg.weights() | ({"T": T} if T.requires_grad else {}), betas=betas, eps=eps)
+    learned = spread is None and config.unrolled
+    T = nn.Parameter(torch.tensor(float(T0), device=device), requires_grad=learned)
+    rho = None if rho0 is None else nn.Parameter(torch.tensor(float(rho0), device=device), requires_grad=learned)
+    adam = Adam(reg.weights() | _learned(T, rho), betas=betas, eps=eps)
     average = {n: w.detach().clone() for n, w in reg.weights().items()} if averaged else None
-    return State(reg, T, adam, average, spread)
+    return State(reg, T, adam, average, spread, rho)
 
 
 def resume(config: TrainConfig, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> State:
     """The state exactly as it was saved."""
-    state, saved = start(config, device=device), checkpoint.state
+    state, saved = start(config, device=device, rho0=checkpoint.model.rho), checkpoint.state
     if state.spread is None and any(name.startswith(PREFIX) for name in saved):
         raise ModelError(f"checkpoint {checkpoint.step} has an L: resume it with posterior.kind = gaussian")
     try:
@@ -85,6 +104,8 @@ def resume(config: TrainConfig, checkpoint: Checkpoint, *, device: torch.device 
             for name, weight in state.reg.weights().items():
                 weight.copy_(saved[f"theta.{name}"])
             state.T.copy_(saved["T"])
+            if state.rho is not None:
+                state.rho.copy_(saved["rho"])
             for name, average in (state.average or {}).items():
                 average.copy_(checkpoint.model.regularizer.weights()[name])
         state.adam.restore(saved)
@@ -108,6 +129,8 @@ def snapshot(
     """The state as a checkpoint."""
     saved = {f"theta.{n}": w.detach() for n, w in state.reg.weights().items()}
     saved |= {"T": state.T.detach(), **state.adam.state()}
+    if state.rho is not None:
+        saved["rho"] = state.rho.detach()
     if state.spread is not None:
         saved |= state.spread.state()
     return Checkpoint(
@@ -140,23 +163,27 @@ def as_model(config: TrainConfig, state: State, card: Mapping[str, Any]) -> Mode
         card={**card, "step": state.step, **facts},
         posterior=posterior,
         start=config.unroll.start,
+        rho=None if state.rho is None else state.rho.item(),
     )
 
 
 @torch.no_grad()
 def update(config: TrainConfig, state: State, grads: dict[str, Tensor], *, progress: float) -> None:
-    """One step of Adam, then the projections T ≥ 0 and θ ∈ Θ, or on L the prox, then the moving averages."""
+    """One step of Adam, then the projections T ≥ 0, ρ ≥ 0 and θ ∈ Θ, or on L the prox, then the moving averages."""
     optimizer = config.optimizer
     if resets(optimizer, state.step):
         state.reset_moments()
     factor = rate(optimizer, state.step, progress=progress)
     decay = moving_average_decay(optimizer, state.step)
-    gT = {"T": grads["T"]} if "T" in grads else {}
+    steps = {name: grads[name] for name in state.steps()}
     gL = {name.removeprefix(PREFIX): g for name, g in grads.items() if name.startswith(PREFIX)}
-    grads = clip_norm({name: grads[name] for name in state.reg.weights()}, optimizer.clip) | gT
-    rates = dict.fromkeys(grads, optimizer.lr * factor) | {"T": optimizer.lr_T * factor}
+    grads = clip_norm({name: grads[name] for name in state.reg.weights()}, optimizer.clip) | steps
+    rates = dict.fromkeys(grads, optimizer.lr * factor)
+    rates |= {"T": optimizer.lr_T * factor, "rho": optimizer.lr_rho * factor}
     state.adam.step(grads, rates)
-    state.T.clamp_(min=0)
+    for step in (state.T, state.rho):
+        if step is not None:
+            step.clamp_(min=0)
     state.reg.project_()
     if state.spread is not None:
         state.spread.update(gL, config.posterior, factor=factor, decay=decay)
@@ -166,9 +193,13 @@ def update(config: TrainConfig, state: State, grads: dict[str, Tensor], *, progr
     state.step += 1
 
 
-def _new_head(reg: Learned) -> dict[str, Tensor]:
-    """The weights of a variance, which the plain U-Net that a run may start from does not have."""
-    return {name: w.detach().clone() for name, w in reg.weights().items() if name.startswith(HEAD)}
+def _learned(T: nn.Parameter, rho: nn.Parameter | None) -> dict[str, Tensor]:
+    return {name: p for name, p in (("T", T), ("rho", rho)) if p is not None and p.requires_grad}
+
+
+def _new_parts(reg: Learned) -> dict[str, Tensor]:
+    """What the model that a run starts from may lack: the weights of a variance, λ of a total variation."""
+    return {name: w.detach().clone() for name, w in reg.weights().items() if name.startswith((HEAD, LAMBDA))}
 
 
 @torch.no_grad()

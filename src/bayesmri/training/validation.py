@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from bayesmri.metrics import volume_metrics
 from bayesmri.model import solve
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.regularizers.base import Regularizer
-from bayesmri.solver import Start
+from bayesmri.solver import Scheme
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,7 @@ def validate(
     volumes: Sequence[Validation],
     reg: Regularizer | BoundNetwork,
     *,
-    T: float,
-    S: int,
-    start: Start = "zero-filled",
+    scheme: Scheme,
     device: torch.device | str = "cpu",
     step: int = 0,
 ) -> Scores | None:
@@ -59,7 +58,7 @@ def validate(
     for v in volumes:
         X0 = rss(ifft2c(v.z))
         mask = v.mask.to(device)
-        X = torch.cat([rss(solve(z[None].to(device), mask, reg, T=T, S=S, start=start)).cpu() for z in v.z])
+        X = torch.cat([_image(z[None], mask, reg, scheme, s, device) for z, s in zip_longest(v.z, v.s)])
         if not X.isfinite().all():
             raise DivergedError(f"the reconstruction of {v.name} holds NaN or Inf after step {step}: training diverged")
         a, b = volume_metrics(X, v.Y), volume_metrics(X0, v.Y)
@@ -68,3 +67,15 @@ def validate(
         pictures.append((X0[middle], X[middle], v.Y[middle]))
     p, s, n, p0, s0 = torch.tensor(rows, dtype=torch.float64).mean(dim=0).tolist()
     return Scores(p, s, n, p0, s0, pictures[0])
+
+
+def _image(
+    z: Tensor,
+    mask: Tensor,
+    reg: Regularizer | BoundNetwork,
+    scheme: Scheme,
+    s: Tensor | None,
+    device: torch.device | str,
+) -> Tensor:
+    """X of one slice, on the CPU."""
+    return rss(solve(z.to(device), mask, reg, scheme, s=None if s is None else s.to(device))).cpu()

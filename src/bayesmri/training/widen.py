@@ -13,6 +13,7 @@ from bayesmri.model import Learned, Model, build
 from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
 from bayesmri.regularizers.base import Weights
 from bayesmri.regularizers.tdv import TDV, TDVConfig
+from bayesmri.regularizers.tv import LAMBDA
 
 
 def widen(origin: Model, reg: Learned, *, L0: float) -> Model:
@@ -40,7 +41,9 @@ def widen_theta(theta: Weights, start: Weights) -> dict[str, Tensor]:
     m, wide = theta["w"].shape[1], start["w"].shape[1]
     new = {name: weight.detach().clone() for name, weight in start.items()}
     for name, weight in new.items():
-        if name == "w":
+        if name == LAMBDA:
+            weight.copy_(theta.get(LAMBDA, torch.zeros(())))
+        elif name == "w":
             weight.zero_()
             weight[:, :m] = theta[name].detach() * (wide / m)
         elif name == "K0":
@@ -68,5 +71,6 @@ def _corner(old: Tensor, start: Tensor) -> Tensor:
 
 def _widens(narrow: TDVConfig, wide: TDVConfig) -> bool:
     """Whether they differ in features only, beside how weights start."""
-    grown = replace(narrow, features=wide.features, init=wide.init, init_scale=wide.init_scale)
+    starts = {"init": wide.init, "init_scale": wide.init_scale, "tv": wide.tv, "tv_epsilon": wide.tv_epsilon}
+    grown = replace(narrow, features=wide.features, **starts)  # type: ignore[arg-type]
     return narrow.features < wide.features and grown == wide

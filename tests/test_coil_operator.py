@@ -282,6 +282,6 @@ def test_a_model_takes_any_array() -> None:
         z, mask, _ = phantom(Q)
         prepared = method.prepare(z)
         assert prepared.shape[1] == expected
-        x = method.solve(method.begin(prepared, mask))
+        x = method.solve(method.begin(prepared, mask, None))
         assert x.shape == prepared.shape
         assert x.isfinite().all()

@@ -238,7 +238,7 @@ def test_the_scheme_starts_there(tmp_path: Path) -> None:
     again = load_model(tmp_path / "m.json")
     assert again.start == "sense"
     method = learned(again, "m", torch.device("cpu"))
-    torch.testing.assert_close(method.solve(method.begin(scaled, mask)), expected)
+    torch.testing.assert_close(method.solve(method.begin(scaled, mask, None)), expected)
 
 
 def test_samples_start_there_too() -> None:
@@ -283,7 +283,7 @@ def test_training_starts_there() -> None:
         x0 = sense(batch.z, batch.mask) if config.unroll.start == "sense" else None
         x = unroll(batch.z, batch.mask, reg, T=2.0, S=1, x0=x0)
         expected = loss(rss(x), batch.Y, config.loss)
-        losses.append(objective(config, reg, batch, T=state.T, S=1))
+        losses.append(objective(config, reg, batch, scheme=state.scheme(config, 1)))
         torch.testing.assert_close(losses[-1], expected)
         models.append(as_model(config, state, {}))
     assert [model.start for model in models] == list(get_args(Start))

@@ -12,6 +12,7 @@ from bayesmri.bounds import Region
 from bayesmri.data.guard import one_line
 from bayesmri.data.kspace import Header, Images, KSpace
 from bayesmri.data.sampling import finish, mask_from_file
+from bayesmri.data.sensitivity_maps import with_sensitivities
 from bayesmri.errors import ConfigError, DataError, ShapeError
 from bayesmri.pipeline.options import BASELINES, MethodName, Options
 from bayesmri.pipeline.sampling import RULES, Sampling, check_full, keep_lines
@@ -93,6 +94,7 @@ def reconstruct(
     coils: SupportsIndex | None = None,
     single_coil: bool = False,
     full_fov: bool = False,
+    sensitivities: ArrayLike | None = None,
 ) -> "Reconstruction":
     """A value with `mean` (also called `image`), `zero_filled`, `mask` and `metrics(truth)`; with samples also `std`.
 
@@ -109,6 +111,8 @@ def reconstruct(
     single_coil: combine the coils into one emulated coil first, as fastMRI's single-coil track does. A truth that came
         with the data is that of all coils, and left out then: give `metrics` one of your own.
     full_fov: keep the whole grid where the data asks for its central part only (readout oversampling).
+    sensitivities: of the coils, complex (coils, H, W), (sets, coils, H, W) or (slices, sets, coils, H, W), for models
+        that know coils; estimated from the central lines unless given.
     """
     from bayesmri.pipeline.reconstruct import reconstruct as run
     from bayesmri.sampler import slice_digest
@@ -129,6 +133,8 @@ def reconstruct(
         level=_number("level", level),
     )
     measured = _as_kspace(kspace)
+    if sensitivities is not None:
+        measured = with_sensitivities(measured, _array("sensitivities", sensitivities))
     # of the measured coils, as in `recon`: the fit of the emulated one may differ in its last bits between machines
     contents = [slice_digest(z, measured.mask) for z in measured.z] if options.samples else None
     return run(to_single_coil(measured) if single_coil else measured, options, contents=contents)

@@ -34,7 +34,7 @@ from bayesmri.provenance import sha256
 from bayesmri.zoo import find
 
 FORMAT = 3
-READABLE = (1, 2, 3)  # 1 knew no start but the zero-filled images, 2 no ρ and no sensitivities
+READABLE = (1, 2, 3)  # 1 knew no start but the zero-filled images, 2 no ρ, no γ and no sensitivities
 FOLDER = "checkpoints"
 L_PREFIX = "L."
 PREDICTOR_PREFIX = "predictor."
@@ -176,6 +176,7 @@ def _describe(model: Model) -> dict[str, Any]:
         "regularizer": {"kind": kind, **as_dict(config)},
         "T": model.T,
         "rho": model.rho,
+        "momentum": model.momentum,
         "S": model.S,
         "coils": as_dict(model.coils),
         "scaling": as_dict(model.scaling),
@@ -213,12 +214,17 @@ def _model(record: dict[str, Any], path: Path) -> Model:
             predictor=_predictor(record, tensors),
             calibrations=_calibrations(record),
             start=record.get("start", "zero-filled"),
-            rho=None if record.get("rho") is None else float(record["rho"]),
+            rho=_optional(record, "rho"),
+            momentum=_optional(record, "momentum"),
         )
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ModelError(f"{path.name} is not a model of this version: {error!r}") from error
     except BayesMRIError as error:
         raise ModelError(f"{path.name} cannot be loaded: {error}") from error
+
+
+def _optional(record: dict[str, Any], key: str) -> float | None:
+    return None if record.get(key) is None else float(record[key])
 
 
 def _posterior(record: dict[str, Any], tensors: Mapping[str, Tensor], regularizer: Learned) -> BlockGaussian | None:

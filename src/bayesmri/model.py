@@ -15,7 +15,7 @@ from bayesmri.baselines.varnet import VarNet, VarNetConfig
 from bayesmri.bounds import Calibration
 from bayesmri.errors import ConfigError, ModelError
 from bayesmri.fast import Predictor
-from bayesmri.physics.coils import CoilMode, compress_coils
+from bayesmri.physics.coils import CoilMode, coil_gram, compress_coils, compression_matrix
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.base import Posterior
 from bayesmri.posterior.delta import Delta
@@ -73,6 +73,18 @@ class Coils:
             )
         return z
 
+    def prepare_maps(self, s: Tensor, z: Tensor) -> Tensor:
+        """Sensitivities (..., Q', H, W) of the coils of a volume, or k-space of the same, in the coils of `prepare`.
+
+        z: the volume's own k-space, which decides on the compression.
+        """
+        if self.mode != "sensitivities":
+            raise ModelError(
+                f"got sensitivities with a model whose coils are channels of R ({self.mode}), expected a model that "
+                "knows sensitivities, such as tdv-r4; or leave them out"
+            )
+        return s if s.shape[-3] == 1 else compress_coils(s, min(self.Q, s.shape[-3]), compression_matrix(coil_gram(z)))
+
 
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -80,7 +92,8 @@ class Model:
 
     regularizer: what owns θ; for the networks we compare with, the network itself, which has neither T nor S (0 and 1).
     acceleration: the R it was trained for, None where that is unknown. also: further R it was trained for.
-    rho: ρ, the step on R, where it is not h = T/S. start: x₀ of the scheme where coils are channels.
+    rho: ρ, the step on R, where it is not h = T/S. momentum: γ, where there is one.
+    start: x₀ of the scheme where coils are channels.
     posterior: of θ, with the regularizer's own weights as its mean; None is deterministic.
     card: facts for people: data, steps, metrics, provenance.
     predictor: of the standard deviation of many samples from a few.
@@ -100,6 +113,7 @@ class Model:
     calibrations: tuple[Calibration, ...] = field(default=(), repr=False)
     start: Start = "zero-filled"
     rho: float | None = None
+    momentum: float | None = None
 
     def __post_init__(self) -> None:
         self.scheme  # noqa: B018  refuses what it does not know
@@ -107,7 +121,7 @@ class Model:
     @property
     def scheme(self) -> Scheme:
         """What is unrolled, but for R."""
-        return Scheme(self.T, self.S, self.rho, self.start, self.coils.mode)
+        return Scheme(self.T, self.S, self.rho, self.start, self.coils.mode, self.momentum)
 
     def distribution(self) -> Posterior:
         """Of θ: the posterior, or all mass at the regularizer's own weights."""
@@ -115,9 +129,9 @@ class Model:
 
     @property
     def n_parameters(self) -> int:
-        """Weights, L where there is one, and T and ρ where they are."""
-        steps = 0 if isinstance(self.regularizer, Network) else 1 if self.rho is None else 2
-        return self.distribution().n_parameters + steps
+        """Weights, L where there is one, and T, ρ and γ where they are."""
+        steps = [] if isinstance(self.regularizer, Network) else [self.T, self.rho, self.momentum]
+        return self.distribution().n_parameters + sum(step is not None for step in steps)
 
     @torch.no_grad()
     def reconstruct(

@@ -25,6 +25,7 @@ def unroll(
     T: Tensor | float,
     S: int,
     rho: Tensor | float | None = None,
+    momentum: Tensor | float | None = None,
     s: Tensor | None = None,
     callback: Callback | None = None,
     x0: Tensor | None = None,
@@ -39,7 +40,7 @@ def unroll(
         x0: without sensitivities, another start than the zero-filled images.
     """
     D: DataTerm = Channels(z, mask, x0) if s is None else Coupled(z, mask, s)
-    return descend(D, reg, T=T, S=S, rho=rho, callback=callback, checkpoint=checkpoint)
+    return descend(D, reg, T=T, S=S, rho=rho, momentum=momentum, callback=callback, checkpoint=checkpoint)
 
 
 def descend(
@@ -49,16 +50,18 @@ def descend(
     T: Tensor | float,
     S: int,
     rho: Tensor | float | None = None,
+    momentum: Tensor | float | None = None,
     callback: Callback | None = None,
     checkpoint: bool = False,
 ) -> Tensor:
     """The coil images, complex (..., Q, H, W), of the terminal state x_S of
 
-        x_{s+1} = prox_{hD}(x_s − ρ ∇R(x_s, θ)),   h = T / S
+        v_s = x_s + γ (x_s − x_{s−1}),   x_{s+1} = prox_{hD}(v_s − ρ ∇R(v_s, θ)),   h = T / S
 
     Args:
         T: total time ≥ 0; a 0-dim tensor is learned through.
         rho: ρ, the step on R; None is the paper's ρ = h.
+        momentum: γ ≥ 0 (Nesterov's extrapolation); None is the paper's scheme without, v_s = x_s.
         callback: called with (s, the coil images of x_s) after each step, s = 1 … S.
         checkpoint: in training, keep only the states x_s and compute each step's inner values again on the way back,
             so that memory stays flat in S at the price of one more ∇R per step.
@@ -68,14 +71,18 @@ def descend(
     h = T / S
     step_on_R = h if rho is None else rho
 
-    def step(*state: Tensor) -> State:
-        x = state[0]
-        return D.prox(x - step_on_R * D.from_reg(reg.grad(D.for_reg(x))), h, state)
+    def step(*states: Tensor) -> State:
+        now, before = states[: len(states) // 2], states[len(states) // 2 :]
+        # A*A of a state is a part of it where that is needed, and linear in it
+        v = now if momentum is None else tuple(a + momentum * (a - b) for a, b in zip(now, before, strict=True))
+        return D.prox(v[0] - step_on_R * D.from_reg(reg.grad(D.for_reg(v[0]))), h, v)
 
-    state = D.start()
+    state = before = D.start()
     for s in range(1, S + 1):
+        both = (*state, *before)
+        before = state
         # nothing in a step draws random numbers, so no generator state has to be kept
-        state = recompute(step, *state, use_reentrant=False, preserve_rng_state=False) if checkpoint else step(*state)
+        state = recompute(step, *both, use_reentrant=False, preserve_rng_state=False) if checkpoint else step(*both)
         if callback is not None:
             callback(s, D.images(state))
     return D.images(state)
@@ -86,7 +93,7 @@ def descend(
 class Scheme:
     """The unrolled scheme but for R and the data.
 
-    T, S, rho: of `descend`. start: x₀ where coils are channels. coils: how they enter, see `Coils` of a model.
+    T, S, rho, momentum: of `descend`. start: x₀ where coils are channels. coils: how they enter, as a model's `Coils`.
     """
 
     T: Tensor | float
@@ -94,6 +101,7 @@ class Scheme:
     rho: Tensor | float | None = None
     start: Start = "zero-filled"
     coils: CoilMode = "raw"
+    momentum: Tensor | float | None = None
 
     def __post_init__(self) -> None:
         if self.start not in get_args(Start):
@@ -113,4 +121,13 @@ class Scheme:
         self, D: DataTerm, reg: Regularizer, *, callback: Callback | None = None, checkpoint: bool = False
     ) -> Tensor:
         """`descend` with these numbers."""
-        return descend(D, reg, T=self.T, S=self.S, rho=self.rho, callback=callback, checkpoint=checkpoint)
+        return descend(
+            D,
+            reg,
+            T=self.T,
+            S=self.S,
+            rho=self.rho,
+            momentum=self.momentum,
+            callback=callback,
+            checkpoint=checkpoint,
+        )

@@ -16,6 +16,9 @@ from bayesmri.errors import ModelError
 FOLDER = Path(__file__).with_name("weights")
 AUTO = "auto"
 MAIN_FAMILY = "tdv"  # what `auto` chooses from; others are there to be compared with
+CHANNELS_FAMILY = "tdv-channels"  # the paper's variant for several coils: R sees them as channels
+# names of models that were shipped before, and what takes their place
+FORMER = {"tdv-single-r4": "tdv-r4", "tdv-single-r8": "tdv-r8", "tdv-multi-r4": "tdv-r4", "tdv-multi-r8": "tdv-r8"}
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,12 @@ class Shipped:
 
     @property
     def family(self) -> str:
-        """Models that differ only in the data they are for: tdv-single-r4 and tdv-multi-r8 are both tdv."""
-        return str((self.record.get("regularizer") or {}).get("kind", self.name))
+        """Models that differ only in the data they are for: tdv-r4 and tdv-r8 are both tdv.
+
+        A TDV that takes several coils as its channels, as the paper does, is of a family of its own.
+        """
+        kind = str((self.record.get("regularizer") or {}).get("kind", self.name))
+        return CHANNELS_FAMILY if kind == MAIN_FAMILY and self._coils > 1 and not self.knows_coils else kind
 
     @property
     def acceleration(self) -> float | None:
@@ -59,11 +66,26 @@ class Shipped:
         """Of both files."""
         return self.path.stat().st_size + self.path.with_suffix(".safetensors").stat().st_size
 
+    @property
+    def knows_coils(self) -> bool:
+        """Whether sensitivities are in its forward operator, so that it takes one coil and any array."""
+        return self._made_for.get("mode") == "sensitivities"
+
+    @property
+    def _made_for(self) -> Mapping[str, Any]:
+        made_for: Mapping[str, Any] = self.record.get("coils") or {}
+        return made_for
+
+    @property
+    def _coils(self) -> int:
+        return int(self._made_for.get("Q", 1))
+
     def takes(self, coils: int) -> bool:
         """One coil goes to models of one coil, several to models of virtual coils or of exactly as many raw ones."""
-        made_for = self.record.get("coils") or {}
-        Q = int(made_for.get("Q", 1))
-        return Q == 1 if coils == 1 else Q > 1 and (made_for.get("mode") == "virtual" or coils == Q)
+        if self.knows_coils:
+            return True
+        Q = self._coils
+        return Q == 1 if coils == 1 else Q > 1 and (self._made_for.get("mode") == "virtual" or coils == Q)
 
 
 def shipped() -> list[Shipped]:
@@ -94,6 +116,8 @@ def find(name: str | Path) -> Path:
     known = {model.name: model.path for model in shipped()}
     if str(name) in known:
         return known[str(name)]
+    if FORMER.get(str(name)) in known:
+        return known[FORMER[str(name)]]
     if str(name) == AUTO:
         raise ModelError("auto chooses a model by the data: give it where data is reconstructed, and a name here")
     raise ModelError(f"model {name} does not exist: give a run folder, a model's .json file{_suggestion(name, known)}")

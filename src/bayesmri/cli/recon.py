@@ -37,6 +37,7 @@ def recon(
     tv_weight: float | None = None,
     coils: Whole | None = None,
     single_coil: bool = False,
+    sensitivities: Path | None = None,
     full_fov: bool = False,
     device: str = "cpu",
     nifti: bool = False,
@@ -84,6 +85,9 @@ def recon(
         Compress to that many virtual coils first (SVD).
     single_coil
         Combine the coils into one emulated coil first, as fastMRI's single-coil track does.
+    sensitivities
+        Coil sensitivities of this scan for a model that knows coils, as `bart ecalib` writes them (.cfl) or a complex
+        .npy of (coils, H, W), (sets, coils, H, W) or (slices, sets, coils, H, W); estimated unless given.
     full_fov
         Keep the whole grid where the file asks for its central part only (readout oversampling).
     device
@@ -119,6 +123,7 @@ def recon(
         output or Path(with_ending(Path(file.name), ".recon.h5")),
         options,
         sampling if sampling.needs_full_data else None,
+        sensitivities=sensitivities,
         nifti=nifti,
         png=png,
         progress=partial(progress, title=model or options.method, unit="samples" if options.samples else "slices"),

@@ -93,6 +93,7 @@ def _line(event: str, v: dict[str, Any]) -> str:
     )
     times = f"S {v['S']}, T {v['T']:.3f}, " if v["T"] is not None else ""
     times += f"ρ {v['rho']:.3f}, " if v["rho"] is not None else ""
+    times += f"γ {v['momentum']:.3f}, " if v["momentum"] is not None else ""
     return (
         f"step {v['step']}/{v['iterations']}: loss {v['loss']:.5g}, {times}lr {v['lr']:.2g}, "
         f"{spread}{1 / max(v['seconds_per_step'], 1e-9):.2f} it/s, {_duration(v['seconds_left'])} left"

@@ -35,6 +35,29 @@ def cfl_pair(path: Path) -> tuple[Path, Path] | None:
 
 def read_cfl(path: Path, *, budget: int | None = None) -> KSpace:
     """Dimensions (read, phase1, 1, coils) with slices in dimension 13 become (slices, Q, H = read, W = phase1)."""
+    array, dims = _read(path, budget)
+    _refuse_other_layouts(path, dims)
+    z, notes = _to_slices(array)
+    facts = {"BART dimensions": sizes(dims[: _last_used(dims) + 1])}
+    return finish(z, Header(source="BART cfl", facts=facts, notes=notes))
+
+
+def read_maps(path: Path, *, budget: int | None = None) -> NDArray[np.complex64]:
+    """Sensitivities as `bart ecalib` writes them, (read, phase1, 1, coils, sets): (slices, sets, Q, H, W)."""
+    array, dims = _read(path, budget)
+    others = [a for a in range(AXES) if a not in (READ, PHASE1, COIL, MAPS, SLICE) and dims[a] > 1]
+    if others:
+        raise FormatError(
+            f"got sensitivities of BART dimensions {sizes(dims)} in {one_line(path)}, expected (read, phase, 1, coils, "
+            "sets) and slices in dimension 13"
+        )
+    keep = (READ, PHASE1, COIL, MAPS, SLICE)
+    part = array[tuple(slice(None) if a in keep else 0 for a in range(AXES))]
+    return to_complex64(part.transpose(4, 3, 2, 0, 1))
+
+
+def _read(path: Path, budget: int | None) -> tuple[NDArray[np.complex64], tuple[int, ...]]:
+    """The array of a pair, all of BART's dimensions, checked before it is read."""
     pair = cfl_pair(path)
     if pair is None:
         raise FormatError(f"{one_line(path)} is no BART file: want a pair NAME.hdr and NAME.cfl")
@@ -47,12 +70,12 @@ def read_cfl(path: Path, *, budget: int | None = None) -> KSpace:
             f"{one_line(data)} is damaged or truncated: {header.name} claims {sizes(dims)} values = {claimed} bytes, "
             f"but {stored} are stored"
         )
-    _refuse_other_layouts(path, dims)
+    if math.prod(dims) == 0:
+        raise FormatError(
+            f"{one_line(path)} has BART dimensions {sizes(dims)}: an axis is empty, there is nothing to reconstruct"
+        )
     with damaged_as_format_error(data):
-        array = np.fromfile(data, dtype="<c8").reshape(dims, order="F")
-    z, notes = _to_slices(array)
-    facts = {"BART dimensions": sizes(dims[: _last_used(dims) + 1])}
-    return finish(z, Header(source="BART cfl", facts=facts, notes=notes))
+        return np.fromfile(data, dtype="<c8").reshape(dims, order="F"), dims
 
 
 def _dimensions(header: Path) -> tuple[int, ...]:
@@ -70,10 +93,6 @@ def _dimensions(header: Path) -> tuple[int, ...]:
 
 def _refuse_other_layouts(path: Path, dims: tuple[int, ...]) -> None:
     name = one_line(path)
-    if math.prod(dims) == 0:
-        raise FormatError(
-            f"{name} has BART dimensions {sizes(dims)}: an axis is empty, there is nothing to reconstruct"
-        )
     if dims[PHASE2] > 1:
         raise FormatError(
             f"{name} has {dims[PHASE2]} steps in BART's dimension 2 (a second phase encoding): want 2-D k-space. "

@@ -18,7 +18,9 @@ from bayesmri.data.catalog import Catalog, SourceConfig, Volume, find
 from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.data.volumes import SliceReader
 from bayesmri.errors import ConfigError, DataError
+from bayesmri.physics.calibration import middle_lines, n_central_lines
 from bayesmri.physics.coils import CoilMode, coil_gram, compress_coils, compression_matrix, emulate_single_coil
+from bayesmri.physics.espirit import FEWEST, MOST
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import MaskSpec
 from bayesmri.physics.scaling import Scaling
@@ -242,9 +244,10 @@ def make_element(
     c: the scale of the volume's zero-filled image, which is taken to be that of y, over y's share of the brightness.
     """
     mask = recipe.mask.draw(y.shape[-1], rng)
-    z = mask * fft2c(y)
-    matrix = recipe.compression(z)
-    z = recipe.compressed(z, matrix)
+    u = fft2c(y)
+    matrix = recipe.compression(mask * u)
+    u = recipe.compressed(u, matrix)
+    z = mask * u
     share *= 1 - recipe.augment.jitter * float(torch.rand(1, generator=rng))
     factor = recipe.scaling.factor(z) / share
     first, size = window(y.shape[-2], patch_rows, rng)
@@ -253,7 +256,7 @@ def make_element(
     if recipe.coils == "sensitivities" and len(z) > 1:
         # of the whole slice, as in a reconstruction: a window of rows has fewer samples to learn from
         inside = slice(max(0, first), min(z.shape[-2], first + size))
-        s = sensitivity_sets(z[None], mask, rows=inside)
+        s = _known_sensitivities(u, mask, rows=inside)
         s = s if s is None else cut(s, -2, min(0, first), size)
     return Batch(recipe.compressed(mask * fft2c(part), matrix)[None], mask[None, None, None], rss(part)[None], s)
 
@@ -262,13 +265,23 @@ def make_validation(name: str, slices: Sequence[Tensor], recipe: Recipe, *, rng:
     """One mask, one scale and one compression for the volume, as in a reconstruction."""
     y = torch.stack(list(slices))
     mask = recipe.mask.plain().draw(y.shape[-1], rng)
-    z = mask * fft2c(y)
-    z = recipe.compressed(z, recipe.compression(z))
-    factor = recipe.scaling.factor(z)
-    z = z / factor
-    known = recipe.coils == "sensitivities" and z.shape[1] > 1
-    s = tuple(sensitivity_sets(part[None], mask) for part in z) if known else ()
-    return Validation(name, z, mask, rss(y) / factor, s)
+    u = fft2c(y)
+    u = recipe.compressed(u, recipe.compression(mask * u))
+    factor = recipe.scaling.factor(mask * u)
+    known = recipe.coils == "sensitivities" and u.shape[1] > 1
+    s = tuple(_known_sensitivities(part, mask) for part in u) if known else ()
+    return Validation(name, mask * u / factor, mask, rss(y) / factor, s)
+
+
+def _known_sensitivities(u: Tensor, mask: Tensor, *, rows: slice = slice(None)) -> Tensor | None:
+    """Of one slice u, (Q, H, W), fully sampled: from the central lines that the mask keeps, (1, J, Q, rows, W).
+
+    Where those are too few, from as many as a reconstruction would fill while it refines them: see `coil_refinement`.
+    """
+    W = len(mask)
+    few = int(n_central_lines(mask.reshape(1, 1, 1, W))) < FEWEST
+    lines = middle_lines(W, min(MOST, W)).flatten() if few else mask
+    return sensitivity_sets(lines * u[None], lines, rows=rows)
 
 
 def _n_coils(recipe: Recipe, rng: torch.Generator) -> int:

@@ -1,7 +1,7 @@
 """The values that travel: measured k-space and magnitude images, as read, with what the file knows about them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +37,16 @@ class KSpace:
     """z: complex64 (slices, Q, H, W), zero-filled where `mask`, bool (W,), is False.
 
     truth: the file's own fully sampled magnitude image (slices, h, w), where it carries one.
+    reference: k-space of a separate scan of the same coils, (slices, Q, H, W), fully sampled in its centre.
+    sensitivities: the user's own, complex64 (slices or 1, sets, Q, H, W).
     """
 
     z: NDArray[np.complex64]
     mask: NDArray[np.bool_]
     header: Header
     truth: NDArray[np.float32] | None = None
+    reference: NDArray[np.complex64] | None = None
+    sensitivities: NDArray[np.complex64] | None = None
 
     def __post_init__(self) -> None:
         check_grid(self.z.shape, ndim=4, axes="(slices, coils, H, W)")
@@ -53,6 +57,17 @@ class KSpace:
             )
         if not self.mask.any():
             raise DataError("k-space holds no acquired line: every column is zero")
+
+    def part(self, slices: slice) -> "KSpace":
+        """Some of the slices."""
+        maps = self.sensitivities
+        return replace(
+            self,
+            z=self.z[slices],
+            truth=None if self.truth is None else self.truth[slices],
+            reference=None if self.reference is None else self.reference[slices],
+            sensitivities=maps if maps is None or len(maps) == 1 else maps[slices],
+        )
 
     @property
     def fully_sampled(self) -> bool:

@@ -1,6 +1,6 @@
 """ISMRMRD/MRD HDF5: 2-D Cartesian lines sorted into k-space, readout oversampling removed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from bayesmri.data.guard import byte_budget, check_bytes, one_line, sizes
 from bayesmri.data.ismrmrd_xml import Encoding, parse_header
 from bayesmri.data.kspace import Header, KSpace, check_grid
 from bayesmri.data.lps import crop_start, is_frame, lps_affine, slice_step
-from bayesmri.data.mrd_lines import Lines, read_lines, samples
+from bayesmri.data.mrd_lines import Lines, read_lines, samples, separate_lines
 from bayesmri.data.safe_h5 import member, names, open_h5, read_text, where
 from bayesmri.data.sampling import finish, sampling_pattern
 from bayesmri.errors import FormatError
@@ -55,8 +55,28 @@ def read_mrd(path: Path, *, budget: int | None = None) -> KSpace:
         placing, notes = _place(lines, encoding, matrix)
         shape = _checked_shape(lines, placing, budget)
         z, counts = _fill(group, lines, placing, shape)
+        reference, told = _reference(group, encoding, matrix, placing, shape, budget)
     mask, more = _common_lines(z, counts)
-    return finish(z, _header(encoding, lines, placing, lines.notes + notes + more), mask=mask)
+    kspace = finish(z, _header(encoding, lines, placing, lines.notes + notes + told + more), mask=mask)
+    return replace(kspace, reference=reference)
+
+
+def _reference(
+    group: Any, encoding: Encoding, matrix: tuple[int, int, int], imaging: Placing, shape: Shape, budget: int | None
+) -> tuple[NDArray[np.complex64] | None, tuple[str, ...]]:
+    """K-space of separate calibration scans, on the grid of the image, where there are any that fit."""
+    n = separate_lines(group, calibration=encoding.calibration)
+    if n == 0:
+        return None, ()
+    try:
+        lines = read_lines(group, calibration=encoding.calibration, budget=budget, reference=True)
+        placing, _ = _place(lines, encoding, matrix)
+        fits = (len(placing.slices), lines.channels, placing.H, placing.W) == shape
+        if fits and np.array_equal(np.sort(placing.slices), np.sort(imaging.slices)):
+            return _fill(group, lines, placing, shape)[0], (f"sensitivities come from {n} separate calibration lines",)
+    except FormatError:
+        pass
+    return None, (f"separate calibration scans do not fit the image's grid and were skipped ({n} lines)",)
 
 
 def _is_mrd(file: Any, name: str) -> bool:

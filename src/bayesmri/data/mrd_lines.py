@@ -50,14 +50,17 @@ class Lines:
     notes: tuple[str, ...]
 
 
-def read_lines(group: Any, *, calibration: str, budget: int | None) -> Lines:
-    """The table of imaging lines: first repetition, contrast, phase and set; all slices and averages."""
+def read_lines(group: Any, *, calibration: str, budget: int | None, reference: bool = False) -> Lines:
+    """The table of imaging lines: first repetition, contrast, phase and set; all slices and averages.
+
+    reference: of separate calibration scans instead, of which there must be some.
+    """
     data = dataset(group, "data")
     name = where(group, "data")
     _check_dtype(data, name)
     check_bytes(name, data.shape, data.dtype.itemsize, stored=data.id.get_storage_size(), budget=byte_budget(budget))
     head = data.fields("head")[()]
-    keep, notes = _imaging(head, calibration)
+    keep, notes = (_separate(head, calibration), ()) if reference else _imaging(head, calibration)
     keep, more = _first_of_each(head, keep)
     if not keep.any():
         raise DataError(f"{name} holds no imaging line: {'; '.join(notes) or 'it is empty'}")
@@ -118,17 +121,28 @@ def _imaging(head: NDArray[Any], calibration: str) -> tuple[NDArray[np.bool_], t
         keep &= ~found
         if found.any():
             notes.append(f"{kind} scans were skipped ({int(found.sum())} lines)")
-    only = flag(flags, (CALIBRATION,)) & ~flag(flags, (CALIBRATION_AND_IMAGING,)) & keep
-    if only.any() and calibration not in ("embedded", "interleaved"):
-        keep &= ~only
-        notes.append(f"separate calibration scans were skipped ({int(only.sum())} lines)")
-    elif only.any():
+    keep &= ~_separate(head, calibration)
+    if (flag(flags, (CALIBRATION,)) & ~flag(flags, (CALIBRATION_AND_IMAGING,)) & keep).any():
         notes.append(f"{calibration} calibration lines were used as imaging lines")
     other = (head["encoding_space_ref"] != 0) & keep
     if other.any():
         keep &= ~other
         notes.append(f"further encodings were skipped ({int(other.sum())} lines)")
     return keep, tuple(notes)
+
+
+def separate_lines(group: Any, *, calibration: str) -> int:
+    """How many lines of separate calibration scans there are."""
+    return int(_separate(dataset(group, "data").fields("head")[()], calibration).sum())
+
+
+def _separate(head: NDArray[Any], calibration: str) -> NDArray[np.bool_]:
+    """Lines that show the coils only, in k-space of their own."""
+    flags = head["flags"].astype(np.uint64)
+    only = flag(flags, (CALIBRATION,)) & ~flag(flags, (CALIBRATION_AND_IMAGING,))
+    for bits in NOT_IMAGING.values():
+        only &= ~flag(flags, bits)
+    return only & (calibration not in ("embedded", "interleaved"))
 
 
 def _first_of_each(head: NDArray[Any], keep: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], tuple[str, ...]]:

@@ -28,6 +28,13 @@ def central_lines(mask: Tensor) -> Tensor:
     return (column >= first) & (column < first + n)
 
 
+def middle_lines(W: int, n: int, device: torch.device | str = "cpu") -> Tensor:
+    """The n lines around the centre as a mask, bool (1, 1, 1, W)."""
+    column = torch.arange(W, device=device)
+    first = W // 2 - n // 2
+    return ((column >= first) & (column < first + n)).reshape(1, 1, 1, W)
+
+
 def sensitivities(z: Tensor, mask: Tensor) -> Tensor:
     """s_q = c_q / (Σ_q |c_q|²)^½ with the coil images c of the central lines, softened by a Hann window: (B, Q, H, W).
 

@@ -80,8 +80,8 @@ def measure(name: str, kspace: KSpace, s: int, method: Method, trial: Trial) -> 
     z = volume[s][None] / method.scaling.factor(volume)
     mask = torch.from_numpy(kspace.mask)
     stream = Stream(trial.seed, slice_digest(kspace.z[s], kspace.mask), s)
-    at_mean, alone = _timed(lambda: method.solve(method.begin(z, mask))[0])
-    D = method.begin(z, mask)
+    at_mean, alone = _timed(lambda: method.solve(method.begin(z, mask, None))[0])
+    D = method.begin(z, mask, None)
     estimate = predicted(method.predictor, at_mean, ifft2c(z)[0], 1.0)
     samples, spent = [], [0.0]
     for x, seconds in _each(method.sampler.samples(D, stream, range(max(EXACT)))):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bayesmri.data.kspace import KSpace
 from bayesmri.pipeline.options import Options
-from bayesmri.zoo import AUTO, choose, entry, reason, trained_for
+from bayesmri.zoo import AUTO, FORMER, choose, entry, reason, trained_for
 
 FAR = 1.5  # times, or part of, an acceleration that a model was trained for
 
@@ -20,6 +20,14 @@ def chosen(options: Options, kspace: KSpace) -> tuple[Options, str | None]:
     coils, R = kspace.z.shape[1], kspace.acceleration
     model = choose(coils=coils, acceleration=R, samples=options.samples)
     return replace(options, model=str(model.path)), reason(model, coils=coils, acceleration=R)
+
+
+def renamed(options: Options) -> list[str]:
+    """A sentence where a model's former name was given."""
+    name = options.model
+    if not isinstance(name, str) or name not in FORMER or Path(name).exists():
+        return []
+    return [f"{name} was replaced by {FORMER[name]}, which takes one coil and any array, and was taken"]
 
 
 def extrapolation(options: Options, kspace: KSpace) -> list[str]:

@@ -281,8 +281,7 @@ def middle_slices(kspace: KSpace, K: int | None) -> KSpace:
     if K is None or n <= K:
         return kspace
     first = (n - K) // 2
-    truth = None if kspace.truth is None else kspace.truth[first : first + K]
-    return replace(kspace, z=kspace.z[first : first + K], truth=truth)
+    return kspace.part(slice(first, first + K))
 
 
 def _simulated(images: Images, path: Path, study: Study) -> KSpace:

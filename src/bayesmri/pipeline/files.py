@@ -13,8 +13,9 @@ from bayesmri.atomic import check_target
 from bayesmri.data.formats import read_images, read_kspace
 from bayesmri.data.guard import is_folder, one_line
 from bayesmri.data.kspace import Header, Images, KSpace
+from bayesmri.data.sensitivity_maps import read_sensitivities, sensitivity_files
 from bayesmri.errors import OutputError
-from bayesmri.pipeline.choice import chosen, extrapolation
+from bayesmri.pipeline.choice import chosen, extrapolation, renamed
 from bayesmri.pipeline.inspect import file_notes, mask_warnings
 from bayesmri.pipeline.options import Options, check_seed, check_spread
 from bayesmri.pipeline.sampling import Sampling, undersample
@@ -136,20 +137,27 @@ def reconstruct_file(
     options: Options,
     sampling: Sampling | None = None,
     *,
+    sensitivities: Path | None = None,
     nifti: bool = False,
     png: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Reconstruct a file; write HDF5, and NIfTI and a PNG panel beside it where asked; return what was found."""
+    """Reconstruct a file; write HDF5, and NIfTI and a PNG panel beside it where asked; return what was found.
+
+    sensitivities: a file of them, for models that know coils.
+    """
     check_file(path)
     targets = output_files(out, nifti=nifti, png=png, std=options.model is not None)
     sources = [path, *([] if sampling is None else sampling.files)]
     sources += own_files(options.model) if isinstance(options.model, str) else []
+    sources += sensitivity_files(sensitivities)
     for target in targets.values():
         check_target(target, *sources)
     check_ending(out)
     kspace = measured = read_kspace(path)
     notes = file_notes(kspace)
+    if sensitivities is not None:
+        kspace = read_sensitivities(sensitivities, kspace)
     if options.single_coil:
         kspace = to_single_coil(kspace)
     if sampling is not None:
@@ -157,7 +165,7 @@ def reconstruct_file(
         notes += mask_warnings(kspace.mask)
     options, choice = chosen(options, kspace)
     check_spread(options.samples)
-    notes += extrapolation(options, kspace)
+    notes += renamed(options) + extrapolation(options, kspace)
 
     from bayesmri.pipeline.outputs import facts, save
     from bayesmri.pipeline.reconstruct import reconstruct
@@ -172,14 +180,15 @@ def reconstruct_file(
         targets.pop("nifti_std", None)
     if result.error_bound is None:
         targets.pop("nifti_bound", None)
-    save(result, targets, provenance=_recon_provenance(path, options, sampling, choice))
+    more = sensitivity_files(sensitivities)
+    save(result, targets, provenance=_recon_provenance(path, options, sampling, choice, more))
     return {
         "file": path.name,
         **facts(result),
         **({} if choice is None else {"chosen": choice}),
         **sampling_facts(kspace),
         "outputs": [str(target) for target in targets.values()],
-        "notes": notes,
+        "notes": [*notes, *result.notes],
     }
 
 
@@ -230,7 +239,9 @@ def _unit_maximum(magnitude: NDArray[np.float32]) -> NDArray[np.float32]:
     return magnitude / np.float32(peak) if peak > 0 else magnitude
 
 
-def _recon_provenance(path: Path, options: Options, sampling: Sampling | None, choice: str | None) -> dict[str, Any]:
+def _recon_provenance(
+    path: Path, options: Options, sampling: Sampling | None, choice: str | None, more: Sequence[Path]
+) -> dict[str, Any]:
     """One seed serves the mask and the samples, each deriving its own stream from it.
 
     A model is an input: its JSON file, which holds the checksum of its weights. choice: what `auto` chose, and why.
@@ -246,7 +257,7 @@ def _recon_provenance(path: Path, options: Options, sampling: Sampling | None, c
         config["chosen"] = choice
     seed = options.seed if options.samples else None if sampling is None else sampling.seed
     inputs = [path, locate(Path(options.model))] if isinstance(options.model, str) else [path]
-    return _provenance("recon", config, seed, inputs)
+    return _provenance("recon", config, seed, [*inputs, *more])
 
 
 def _provenance(command: str, config: Mapping[str, Any], seed: int | None, inputs: Sequence[Path]) -> dict[str, Any]:

@@ -31,12 +31,17 @@ from bayesmri.regularizers.base import Regularizer
 from bayesmri.sampler import Draws, Passes, Sampler
 
 
+def _without_maps(z: Tensor, mask: Tensor, s: Tensor | None) -> DataTerm:
+    return Channels(z, mask)
+
+
 @dataclass(frozen=True)
 class Method:
     """name: for tables. parameters: learned numbers.
 
     prepare: k-space of a whole volume as the method takes it, such as its virtual coils.
-    begin: (z, mask) of one slice → its data term, with sensitivities where the method wants them.
+    prepare_maps: sensitivities, and k-space, of the same coils alike; None where the method has no use for them.
+    begin: (z, mask, s) of one slice → its data term, with sensitivities s where they are known (None: estimate them).
     solve: the data term of one slice → x, complex (1, Q, H, W), scaled.
     sampler: draws of the same reconstruction, where the method has a posterior or drops channels.
     moments: the data term → x as `solve` gives it and σ² of its image (1, H, W), where the network predicts it.
@@ -48,7 +53,8 @@ class Method:
     solve: Callable[[DataTerm], Tensor]
     parameters: int = 0
     prepare: Callable[[Tensor], Tensor] = field(default=lambda z: z)
-    begin: Callable[[Tensor, Tensor], DataTerm] = Channels
+    prepare_maps: Callable[[Tensor, Tensor], Tensor] | None = None
+    begin: Callable[[Tensor, Tensor, Tensor | None], DataTerm] = _without_maps
     scaling: Scaling = field(default_factory=Scaling)
     device: torch.device = field(default_factory=partial(torch.device, "cpu"))
     sampler: Draws | None = None
@@ -76,9 +82,11 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
     bound = reg.bind({key: w.detach() for key, w in posterior.mean().items()})
 
     @torch.no_grad()
-    def begin(z: Tensor, mask: Tensor) -> DataTerm:
-        D = model.scheme.data_term(z, mask)
-        return refined(D, bound, model.scheme) if isinstance(D, Coupled) and isinstance(bound, Regularizer) else D
+    def begin(z: Tensor, mask: Tensor, s: Tensor | None = None) -> DataTerm:
+        D = model.scheme.data_term(z, mask, s)
+        if s is None and isinstance(D, Coupled) and isinstance(bound, Regularizer):
+            return refined(D, bound, model.scheme)
+        return D
 
     @torch.no_grad()
     def at_mean(D: DataTerm) -> Tensor:
@@ -94,6 +102,7 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         at_mean,
         model.n_parameters,
         prepare=model.coils.prepare,
+        prepare_maps=model.coils.prepare_maps if model.coils.mode == "sensitivities" else None,
         begin=begin,
         scaling=model.scaling,
         device=device,

@@ -18,8 +18,11 @@ from bayesmri.data.kspace import Header, KSpace
 from bayesmri.errors import ConfigError, DataError, DivergedError, ModelError
 from bayesmri.geometry import center_window
 from bayesmri.metrics import Metrics, volume_metrics
+from bayesmri.physics.calibration import n_central_lines
 from bayesmri.physics.data_terms import DataTerm
+from bayesmri.physics.espirit import FEWEST
 from bayesmri.physics.fourier import ifft2c
+from bayesmri.physics.sense import sensitivity_sets
 from bayesmri.pipeline.choice import chosen
 from bayesmri.pipeline.error_bound import choose_bound
 from bayesmri.pipeline.methods import Method, make_method
@@ -50,6 +53,8 @@ class Reconstruction:
 
     error_bound: of |X̄ − Y| at every pixel, where the model was calibrated for such data; calibration: its level, and
     what is promised. bound_note: why there is none, where the model has bounds for other data.
+
+    notes: what a reader of the image should know, one sentence each.
     """
 
     image: Images
@@ -72,6 +77,7 @@ class Reconstruction:
     error_bound: Images | None = None
     calibration: Calibration | None = None
     bound_note: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def mean(self) -> Images:
@@ -153,6 +159,7 @@ def reconstruct(
         method=method.name,
         seconds=0.0,
         std=None if at_mean.std is None else _crop(at_mean.std, crop),
+        notes=task.notes(),
     )
     if sampled is not None:
         result = _with_samples(result, sampled, asked)
@@ -170,6 +177,7 @@ class _Task:
     """A volume as its method takes it.
 
     volume: k-space (slices, Q, H, W), not yet divided by `factor`. window: what the images show of the grid.
+    maps: sensitivities in the same coils, (slices or 1, J, Q, H, W); reference: k-space to learn them from.
     """
 
     method: Method
@@ -177,16 +185,57 @@ class _Task:
     mask: Tensor
     factor: float
     window: Window
+    maps: Tensor | None = None
+    reference: Tensor | None = None
 
     @staticmethod
     def of(kspace: KSpace, method: Method, window: Window) -> "_Task":
-        volume = method.prepare(torch.from_numpy(kspace.z))
+        z = torch.from_numpy(kspace.z)
+        volume = method.prepare(z)
         mask = torch.from_numpy(kspace.mask).to(method.device)
-        return _Task(method, volume, mask, method.scaling.factor(volume), window)
+        task = _Task(method, volume, mask, method.scaling.factor(volume), window)
+        if kspace.sensitivities is not None:
+            if method.prepare_maps is None:
+                raise ConfigError(
+                    f"got sensitivities with {method.name}, which has no use for them, expected a model that knows "
+                    "them, such as tdv-r4; or leave them out"
+                )
+            return replace(task, maps=method.prepare_maps(torch.from_numpy(kspace.sensitivities), z))
+        if kspace.reference is not None and method.prepare_maps is not None and z.shape[1] > 1:
+            return replace(task, reference=method.prepare_maps(torch.from_numpy(kspace.reference), z))
+        return task
 
     def begin(self, s: int) -> DataTerm:
         """Slice s in the method's scale, on its device."""
-        return self.method.begin(self.volume[s][None].to(self.method.device) / self.factor, self.mask)
+        z = self.volume[s][None].to(self.method.device) / self.factor
+        return self.method.begin(z, self.mask, self._known(s))
+
+    def notes(self) -> tuple[str, ...]:
+        """Where too little is known of the coils."""
+        wanted = self.method.prepare_maps is not None and self.volume.shape[1] > 1
+        if not wanted or self.maps is not None or self.reference is not None:
+            return ()
+        n = int(n_central_lines(self.mask.reshape(1, 1, 1, -1)))
+        if not bool(self.mask[len(self.mask) // 2]):
+            return (
+                "no central line was acquired, so nothing is known of the coils: they were reconstructed one by one, "
+                "which removes little folding; give their sensitivities (--sensitivities)",
+            )
+        if n < FEWEST:
+            return (
+                f"only {n} central lines were acquired: sensitivities were refined together with the image; look for "
+                "folding, or give them (--sensitivities)",
+            )
+        return ()
+
+    def _known(self, s: int) -> Tensor | None:
+        """Sensitivities of slice s, where the user or a reference scan says what they are: (1, J, Q, H, W)."""
+        if self.maps is not None:
+            return self.maps[s if len(self.maps) > 1 else 0][None].to(self.method.device)
+        if self.reference is None:
+            return None
+        reference = self.reference[s][None].to(self.method.device)
+        return sensitivity_sets(reference, (reference != 0).any(dim=(0, 1, 2)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,7 +107,8 @@ def single_coil(kspace: KSpace) -> KSpace:
     for s, part in enumerate(z):
         y[s] = ifft2c(part)
     weights = emulated_weights(y)
-    return replace(kspace, z=np.stack([emulate_single_coil(part, weights).numpy() for part in z]), truth=None)
+    one = np.stack([emulate_single_coil(part, weights).numpy() for part in z])
+    return replace(kspace, z=one, truth=None, reference=None, sensitivities=None)
 
 
 def draw_mask(W: int, sampling: Sampling) -> NDArray[np.bool_]:

@@ -132,7 +132,7 @@ def _measure(config: TrainConfig, state: State, batch: Batch) -> tuple[float, in
     for _ in range(2):  # the first warms up
         begun = _clock(state.T.device)
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
-            J = objective(config, state.reg.bind(theta), batch, T=state.T, S=1).sum()
+            J = objective(config, state.reg.bind(theta), batch, scheme=state.scheme(config, 1)).sum()
         torch.autograd.grad(J, [p for p in (*theta.values(), state.T) if p.requires_grad])
         seconds = _clock(state.T.device) - begun
         saved = sum(seen.values())

@@ -23,7 +23,7 @@ from bayesmri.training.prefetch import Prefetch
 from bayesmri.training.schedule import rate, unrolled_steps
 from bayesmri.training.settings import TrainConfig
 from bayesmri.training.spread import PREFIX, pull_back, spread_facts
-from bayesmri.training.state import State, update
+from bayesmri.training.state import State, update, value_of
 from bayesmri.training.validation import Scores, validate
 
 Accelerate = Callable[[BoundLearned], BoundLearned]
@@ -33,7 +33,7 @@ Accelerate = Callable[[BoundLearned], BoundLearned]
 class Report:
     """What the loop says about itself every `log_every` steps.
 
-    S, T, rho: None for a network; rho also where it is T/S.
+    S, T, rho, momentum: None for a network; rho also where it is T/S, momentum where there is none.
     posterior: H̄, KL, tr LLᵀ, log det LLᵀ and f(L), where θ is drawn.
     """
 
@@ -41,6 +41,7 @@ class Report:
     S: int | None
     T: float | None
     rho: float | None
+    momentum: float | None
     lr: float
     loss: float
     seconds_per_step: float
@@ -132,7 +133,7 @@ def _gradients_at(
     total, grads = torch.zeros((), device=device), [torch.zeros_like(p) for p in params.values()]
     for i, batch in enumerate(batches):
         reg = with_dropout(accelerate(state.reg.bind(theta)), generator(config.seed, "dropout", state.step, rank, i))
-        each = objective(config, reg, batch, T=state.T, S=S, rho=state.rho, checkpoint=config.train.recompute)
+        each = objective(config, reg, batch, scheme=state.scheme(config, S), checkpoint=config.train.recompute)
         J = each.sum() / (config.train.batch * config.posterior.n_draws)
         torch._foreach_add_(grads, torch.autograd.grad(J, list(params.values())))
         total = total + J.detach()
@@ -212,8 +213,7 @@ def _after(
 
 def _validate(config: TrainConfig, state: State, volumes: Sequence[Validation]) -> Scores | None:
     """At μ, and where it is asked for also at one draw."""
-    S, T, posterior = unrolled_steps(config.unroll, state.step - 1), state.T.item(), state.distribution()
-    scheme = config.scheme(T, S, None if state.rho is None else state.rho.item())
+    scheme, posterior = state.scheme(config, unrolled_steps(config.unroll, state.step - 1)), state.distribution()
     judge = partial(validate, volumes, scheme=scheme, device=state.T.device, step=state.step)
     scores = judge(state.reg.bind(posterior.mean()))
     if scores is None or state.spread is None or not config.posterior.val_sample:
@@ -253,7 +253,8 @@ class _Window:
             step=state.step,
             S=unrolled_steps(config.unroll, state.step - 1) if config.unrolled else None,
             T=state.T.item() if config.unrolled else None,
-            rho=None if state.rho is None else state.rho.item(),
+            rho=value_of(state.rho),
+            momentum=value_of(state.momentum),
             lr=config.optimizer.lr * rate(config.optimizer, state.step - 1, progress=progress),
             loss=mean,
             seconds_per_step=pace,

@@ -8,6 +8,7 @@ from bayesmri.baselines.unet import drops, moments
 from bayesmri.complexes import rss
 from bayesmri.data.dataset import Batch
 from bayesmri.model import BoundLearned, solve
+from bayesmri.solver import Scheme
 from bayesmri.training.loss import likelihood_loss, loss
 from bayesmri.training.settings import TrainConfig
 
@@ -17,19 +18,17 @@ def objective(
     bound: BoundLearned,
     batch: Batch,
     *,
-    T: Tensor,
-    S: int,
-    rho: Tensor | None = None,
+    scheme: Scheme,
     checkpoint: bool = False,
 ) -> Tensor:
     """J of every element, (B,), of images divided by the gain: of maximum about 1, whatever the network sees."""
-    batch, gain = batch.to(T.device), config.scaling.gain
+    batch, gain = batch.to(next(iter(bound.theta.values())).device), config.scaling.gain
     z, mask, Y = batch.z, batch.mask, batch.Y / gain
     if config.loss.kind == "nll":
         assert isinstance(bound, BoundNetwork)
         x, variance = moments(bound, z, mask)
         return likelihood_loss(rss(x) / gain, variance / gain**2, Y, config.loss)
-    x = solve(z, mask, bound, config.scheme(T, S, rho), s=batch.s, checkpoint=checkpoint)
+    x = solve(z, mask, bound, scheme, s=batch.s, checkpoint=checkpoint)
     return loss(rss(x) / gain, Y, config.loss)
 
 

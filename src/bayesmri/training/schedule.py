@@ -7,14 +7,15 @@ from typing import Literal
 from bayesmri.errors import ConfigError
 from bayesmri.solver import Start
 
+MOST_MOMENTUM = 0.95
+
 
 @dataclass(frozen=True)
 class UnrollConfig:
     """S = min(S_max, S_start + step // S_every); T starts at T0 and is learned, unless θ is drawn.
 
-    rho0: where ρ, the step on R, starts; it is learned like T. None is the paper's ρ = h = T/S. A run that goes on from
-        a model with a ρ of its own keeps that.
-
+    rho0, momentum0: where ρ, the step on R, and γ, the momentum, start; both are learned like T. None keeps those of
+        train.init_from, or else the paper's scheme: ρ = h = T/S and no γ.
     keep: what a run that goes on from a model (train.init_from) keeps of it in the place of T0: T, its time; or h, its
         step T/S, so that more steps reach further, T = h · S_start.
     start: x₀, the zero-filled images of the paper, or for several coils the linear SENSE reconstruction.
@@ -26,11 +27,14 @@ class UnrollConfig:
     S_max: int = 15
     keep: Literal["T", "h"] = "T"
     rho0: float | None = None
+    momentum0: float | None = None
     start: Start = "zero-filled"
 
     def __post_init__(self) -> None:
         if self.rho0 is not None and not 0 <= self.rho0 < math.inf:
             raise ConfigError(f"got unroll.rho0 = {self.rho0}, expected a number of at least 0")
+        if self.momentum0 is not None and not 0 <= self.momentum0 <= MOST_MOMENTUM:
+            raise ConfigError(f"got unroll.momentum0 = {self.momentum0}, expected a number from 0 to {MOST_MOMENTUM}")
         if not (self.T0 >= 0 and 1 <= self.S_start <= self.S_max and self.S_every >= 1):
             raise ConfigError(
                 f"unroll with T0 = {self.T0}, S from {self.S_start} every {self.S_every} to {self.S_max}: "
@@ -42,7 +46,7 @@ class UnrollConfig:
 class OptimizerConfig:
     """Adam as in the paper, and what a short run wants instead.
 
-    lr_T, lr_rho: the learning rates of T and ρ; they follow the same schedule.
+    lr_T, lr_rho, lr_momentum: the learning rates of T, ρ and γ; they follow the same schedule.
     schedule: halving, lr · 2^−(step // halve_every); cosine, from lr down to lr · final.
     warmup: steps of linear growth at the start.
     reset_every: Adam's moments start anew after so many updates; 0 never.
@@ -53,6 +57,7 @@ class OptimizerConfig:
     lr: float = 1e-4
     lr_T: float = 1e-4
     lr_rho: float = 1e-4
+    lr_momentum: float = 1e-4
     betas: tuple[float, float] = (0.5, 0.9)
     eps: float = 1e-8
     schedule: Literal["halving", "cosine"] = "halving"
@@ -64,7 +69,7 @@ class OptimizerConfig:
     ema: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (min(self.lr, self.lr_T, self.lr_rho) >= 0 and self.eps > 0):
+        if not (min(self.lr, self.lr_T, self.lr_rho, self.lr_momentum) >= 0 and self.eps > 0):
             raise ConfigError(f"optimizer with lr = {self.lr}, lr_T = {self.lr_T}, eps = {self.eps}: want rates ≥ 0")
         if not all(0 <= b < 1 for b in (*self.betas, self.ema)):
             raise ConfigError(f"optimizer with betas = {self.betas}, ema = {self.ema}: want numbers in [0, 1)")

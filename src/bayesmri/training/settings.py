@@ -127,6 +127,8 @@ class TrainConfig:
     def coil_convention(self) -> Coils:
         return Coils(self.coils.mode, self.coils.most if self.coils.mode == "sensitivities" else self.model.Q)
 
-    def scheme(self, T: Tensor | float, S: int, rho: Tensor | float | None) -> Scheme:
+    def scheme(
+        self, T: Tensor | float, S: int, rho: Tensor | float | None = None, momentum: Tensor | float | None = None
+    ) -> Scheme:
         """What is unrolled, with these numbers."""
-        return Scheme(T, S, rho, self.unroll.start, self.coils.mode)
+        return Scheme(T, S, rho, self.unroll.start, self.coils.mode, momentum)

@@ -15,8 +15,9 @@ from bayesmri.posterior.base import Posterior
 from bayesmri.posterior.block_gaussian import BlockGaussian
 from bayesmri.posterior.delta import Delta
 from bayesmri.regularizers.tv import LAMBDA
+from bayesmri.solver import Scheme
 from bayesmri.training.optimizer import Adam, clip_norm
-from bayesmri.training.schedule import moving_average_decay, rate, resets, unrolled_steps
+from bayesmri.training.schedule import MOST_MOMENTUM, moving_average_decay, rate, resets, unrolled_steps
 from bayesmri.training.settings import TrainConfig
 from bayesmri.training.spread import PREFIX, Spread, spread_facts, start_spread
 from bayesmri.training.widen import widen
@@ -26,7 +27,8 @@ from bayesmri.training.widen import widen
 class State:
     """The moving parts of a run. step counts finished updates, elapsed the seconds they took, over all sessions.
 
-    T: learned where it requires a gradient; 0 for a network, which has none. rho: ρ, alike; None where it is T/S.
+    T: learned where it requires a gradient; 0 for a network, which has none. rho, momentum: ρ and γ,
+        alike; None where there are none.
     spread: L and what moves it; None where θ is not drawn.
     """
 
@@ -36,12 +38,17 @@ class State:
     average: dict[str, Tensor] | None
     spread: Spread | None = None
     rho: nn.Parameter | None = None
+    momentum: nn.Parameter | None = None
     step: int = 0
     elapsed: float = 0.0
 
     def steps(self) -> dict[str, Tensor]:
-        """T and ρ by name, as far as they are learned."""
-        return _learned(self.T, self.rho)
+        """T, ρ and γ by name, as far as they are learned."""
+        return _learned(self.T, self.rho, self.momentum)
+
+    def scheme(self, config: TrainConfig, S: int) -> Scheme:
+        """What is unrolled now."""
+        return config.scheme(self.T, S, self.rho, self.momentum)
 
     def theta(self) -> dict[str, Tensor]:
         """The weights to validate and to save: the moving average where there is one."""
@@ -70,33 +77,41 @@ def start(
     *,
     device: torch.device | str = "cpu",
     rho0: float | None = None,
+    momentum0: float | None = None,
 ) -> State:
     """The state before the first update: drawn (on the CPU, whatever the device), or the weights and T of a model.
 
-    rho0: in the place of unroll.rho0.
+    rho0, momentum0: in the place of unroll.rho0 and unroll.momentum0.
     """
     reg = build(config.model, torch.Generator().manual_seed(config.seed))
     T0 = config.unroll.T0 if config.unrolled else 0.0
-    rho0 = rho0 if rho0 is not None or not config.unrolled else config.unroll.rho0
+    if config.unrolled:
+        rho0 = config.unroll.rho0 if rho0 is None else rho0
+        momentum0 = config.unroll.momentum0 if momentum0 is None else momentum0
     if origin is not None:
         origin = widen(origin, reg, L0=config.posterior.L0)
         _copy(_new_parts(reg) | origin.regularizer.weights(), reg)
         T0 = origin.T if config.unroll.keep == "T" else origin.T / origin.S * config.unroll.S_start
-        rho0 = origin.rho if origin.rho is not None else rho0
+        rho0 = origin.rho if rho0 is None else rho0
+        momentum0 = origin.momentum if momentum0 is None else momentum0
     reg.to(device)
     betas, eps, averaged = config.optimizer.betas, config.optimizer.eps, config.optimizer.ema > 0
     spread = start_spread(config.posterior, reg, origin, betas=betas, eps=eps, averaged=averaged)
     learned = spread is None and config.unrolled
-    T = nn.Parameter(torch.tensor(float(T0), device=device), requires_grad=learned)
-    rho = None if rho0 is None else nn.Parameter(torch.tensor(float(rho0), device=device), requires_grad=learned)
-    adam = Adam(reg.weights() | _learned(T, rho), betas=betas, eps=eps)
+    T, rho, momentum = (
+        None if value is None else nn.Parameter(torch.tensor(float(value), device=device), requires_grad=learned)
+        for value in (T0, rho0, momentum0)
+    )
+    assert T is not None
+    adam = Adam(reg.weights() | _learned(T, rho, momentum), betas=betas, eps=eps)
     average = {n: w.detach().clone() for n, w in reg.weights().items()} if averaged else None
-    return State(reg, T, adam, average, spread, rho)
+    return State(reg, T, adam, average, spread, rho, momentum)
 
 
 def resume(config: TrainConfig, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> State:
     """The state exactly as it was saved."""
-    state, saved = start(config, device=device, rho0=checkpoint.model.rho), checkpoint.state
+    model, saved = checkpoint.model, checkpoint.state
+    state = start(config, device=device, rho0=model.rho, momentum0=model.momentum)
     if state.spread is None and any(name.startswith(PREFIX) for name in saved):
         raise ModelError(f"checkpoint {checkpoint.step} has an L: resume it with posterior.kind = gaussian")
     try:
@@ -104,8 +119,9 @@ def resume(config: TrainConfig, checkpoint: Checkpoint, *, device: torch.device 
             for name, weight in state.reg.weights().items():
                 weight.copy_(saved[f"theta.{name}"])
             state.T.copy_(saved["T"])
-            if state.rho is not None:
-                state.rho.copy_(saved["rho"])
+            for name, step in (("rho", state.rho), ("momentum", state.momentum)):
+                if step is not None:
+                    step.copy_(saved[name])
             for name, average in (state.average or {}).items():
                 average.copy_(checkpoint.model.regularizer.weights()[name])
         state.adam.restore(saved)
@@ -129,8 +145,8 @@ def snapshot(
     """The state as a checkpoint."""
     saved = {f"theta.{n}": w.detach() for n, w in state.reg.weights().items()}
     saved |= {"T": state.T.detach(), **state.adam.state()}
-    if state.rho is not None:
-        saved["rho"] = state.rho.detach()
+    steps = {"rho": state.rho, "momentum": state.momentum}
+    saved |= {name: step.detach() for name, step in steps.items() if step is not None}
     if state.spread is not None:
         saved |= state.spread.state()
     return Checkpoint(
@@ -163,13 +179,19 @@ def as_model(config: TrainConfig, state: State, card: Mapping[str, Any]) -> Mode
         card={**card, "step": state.step, **facts},
         posterior=posterior,
         start=config.unroll.start,
-        rho=None if state.rho is None else state.rho.item(),
+        rho=value_of(state.rho),
+        momentum=value_of(state.momentum),
     )
+
+
+def value_of(step: Tensor | None) -> float | None:
+    """What a 0-dim tensor holds, where there is one."""
+    return None if step is None else step.item()
 
 
 @torch.no_grad()
 def update(config: TrainConfig, state: State, grads: dict[str, Tensor], *, progress: float) -> None:
-    """One step of Adam, then the projections T ≥ 0, ρ ≥ 0 and θ ∈ Θ, or on L the prox, then the moving averages."""
+    """One step of Adam, then the projections T, ρ, γ ≥ 0 and θ ∈ Θ, or on L the prox, then the moving averages."""
     optimizer = config.optimizer
     if resets(optimizer, state.step):
         state.reset_moments()
@@ -179,11 +201,11 @@ def update(config: TrainConfig, state: State, grads: dict[str, Tensor], *, progr
     gL = {name.removeprefix(PREFIX): g for name, g in grads.items() if name.startswith(PREFIX)}
     grads = clip_norm({name: grads[name] for name in state.reg.weights()}, optimizer.clip) | steps
     rates = dict.fromkeys(grads, optimizer.lr * factor)
-    rates |= {"T": optimizer.lr_T * factor, "rho": optimizer.lr_rho * factor}
+    own = {"T": optimizer.lr_T, "rho": optimizer.lr_rho, "momentum": optimizer.lr_momentum}
+    rates |= {name: lr * factor for name, lr in own.items()}
     state.adam.step(grads, rates)
-    for step in (state.T, state.rho):
-        if step is not None:
-            step.clamp_(min=0)
+    for name, learned in state.steps().items():
+        learned.clamp_(min=0, max=MOST_MOMENTUM if name == "momentum" else None)
     state.reg.project_()
     if state.spread is not None:
         state.spread.update(gL, config.posterior, factor=factor, decay=decay)
@@ -193,8 +215,9 @@ def update(config: TrainConfig, state: State, grads: dict[str, Tensor], *, progr
     state.step += 1
 
 
-def _learned(T: nn.Parameter, rho: nn.Parameter | None) -> dict[str, Tensor]:
-    return {name: p for name, p in (("T", T), ("rho", rho)) if p is not None and p.requires_grad}
+def _learned(T: nn.Parameter, rho: nn.Parameter | None, momentum: nn.Parameter | None) -> dict[str, Tensor]:
+    steps = {"T": T, "rho": rho, "momentum": momentum}
+    return {name: step for name, step in steps.items() if step is not None and step.requires_grad}
 
 
 def _new_parts(reg: Learned) -> dict[str, Tensor]:

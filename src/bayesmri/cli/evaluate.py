@@ -23,6 +23,7 @@ def evaluate(
     track: Annotated[tuple[Track, ...], Parameter(consume_multiple=True, negative="")] = (),
     samples: Whole = 0,
     slices: Whole | None = None,
+    masks: Whole = 1,
     acceleration: Annotated[tuple[float, ...], Parameter(consume_multiple=True)] = (4.0,),
     output: Out = Path("results.json"),
     reuse: Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")] = (),
@@ -44,9 +45,9 @@ def evaluate(
     data
         Folder (or file) of fully sampled k-space or magnitude images, of any known format.
     methods
-        Separated by commas: zero-filled, tv, sense, l1-wavelet; auto or a family of shipped models, such as tdv, whose
-        model for the coils and the acceleration of each volume is taken; models by name, run folder or .json file; all:
-        every method and every family.
+        Separated by commas: zero-filled, tv, sense, l1-wavelet, bart-l1, bart-tv; auto or a family of shipped models,
+        such as tdv, whose model for the coils and the acceleration of each volume is taken; models by name, run folder
+        or .json file; all: every method and every family.
     track
         single, every volume as one coil; multi, every volume as an array of coils (simulated unless it was measured);
         or both, for the paper's table. Without it volumes are taken as they are.
@@ -54,6 +55,9 @@ def evaluate(
         Judge models with a posterior by the mean of that many samples, too.
     slices
         Use only so many slices in the middle of every volume, as if it held no others: a quick look.
+    masks
+        How many are drawn for every volume and R; results are means over them. One mask alone moves an array by
+        several decibels: three tell more.
     acceleration
         One R or several.
     output
@@ -97,6 +101,7 @@ def evaluate(
         tracks=track,
         samples=samples,
         slices=slices,
+        masks=masks,
     )
     result = evaluate_to(
         study, output, reuse=reuse, progress=partial(progress, title="evaluate", unit="reconstructions")

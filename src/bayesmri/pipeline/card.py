@@ -1,6 +1,7 @@
 """What the card of a published model says: gathered from its run and from the files it was trained on."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,8 @@ def make_card(
 def _summary(record: Mapping[str, Any]) -> str:
     kind, coils = record["regularizer"]["kind"], record["coils"]
     array = "single-coil" if coils["Q"] == 1 else f"multi-coil ({coils['Q']} {coils['mode']} coils)"
+    if coils["mode"] == "sensitivities":
+        array = "one coil and any array, by sensitivities"
     several = [R for R in (record["acceleration"], *record.get("also", ())) if R is not None]
     R = f", R = {' and '.join(f'{R:g}' for R in several)}" if several else ""
     weights = ", weights with a posterior" if record.get("posterior") == "gaussian" else ""
@@ -172,8 +175,10 @@ def _limits(record: Mapping[str, Any], config: Mapping[str, Any], data: Mapping[
             f"R = {R:g} with {100 * center_share(R, mask.get('center_fraction')):.3g} % of the lines in the centre"
             for R in (mask["acceleration"], *mask.get("also", ()))
         ]
+        kinds = f"{mask['kind']} and equispaced" if mask.get("equispaced_share") else mask["kind"]
+        around = f" (R from {_ends(mask)})" if mask.get("around") else ""
         lines.append(
-            f"Trained on {mask['kind']} masks at {' and '.join(several)}: other accelerations and patterns are "
+            f"Trained on {kinds} masks at {' and '.join(several)}{around}: other accelerations and patterns are "
             "extrapolation."
         )
     if coils["Q"] > 1 and simulation.get("coils"):
@@ -191,6 +196,12 @@ def _limits(record: Mapping[str, Any], config: Mapping[str, Any], data: Mapping[
             "same mistake it is small, and the mistake remains."
         )
     return lines
+
+
+def _ends(mask: Mapping[str, Any]) -> str:
+    """ "3 to 5.4", what R was drawn between."""
+    R, width = mask["acceleration"], math.exp(mask["around"])
+    return f"{R / width:.2g} to {R * width:.2g}"
 
 
 def _without_folders(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ class Study:
     coils: simulated for magnitude images. single_coil: measured arrays are combined into one emulated coil.
     array: measured k-space of one coil is given a simulated array of that many coils.
     slices: only so many in the middle of every volume, as if it held no others.
+    masks: how many are drawn for every volume; one alone moves an undersampled array by several decibels.
     tracks: instead of coils, single_coil and array: every volume as one coil (single), an array (multi), or both.
     """
 
@@ -54,8 +56,11 @@ class Study:
     tracks: tuple[Track, ...] = ()
     samples: int = 0
     slices: int | None = None
+    masks: int = 1
 
     def __post_init__(self) -> None:
+        if self.masks < 1:
+            raise ConfigError(f"got {self.masks} masks for every volume, expected at least 1")
         if self.slices is not None and self.slices < 1:
             raise ConfigError(f"{self.slices} slices of every volume: want at least 1, or leave it out for all")
         for name in ("accelerations", "tracks"):
@@ -110,11 +115,11 @@ def evaluate(study: Study, *, reuse: Sequence[Path] = (), progress: Progress | N
     found: list[dict[str, Any]] = []
     refusals: list[Refusal] = []
     names = labels(files, study.data)
-    total = max(1, len(study.tracks)) * len(files) * len(study.accelerations) * len(given)
+    total = max(1, len(study.tracks)) * len(files) * len(study.accelerations) * study.masks * len(given)
     with progress(total) if progress else nullcontext(lambda: None) as advance:
-        for path, track, R, sampled in _volumes(study, names, skipped):
+        for path, track, R, draw, sampled in _volumes(study, names, skipped):
             for entrant in given:
-                row = _row(entrant, sampled, study, known, path=path, track=track, R=R)
+                row = _row(entrant, sampled, study, known, path=path, track=track, R=R, draw=draw)
                 if isinstance(row, Refusal):
                     refusals.append(replace(row, file=names[path]))
                 else:
@@ -170,6 +175,7 @@ def command(study: Study) -> str:
     for option, name in (
         ("samples", "samples"),
         ("slices", "slices"),
+        ("masks", "masks"),
         ("coils", "coils"),
         ("snr", "snr_db"),
         ("mask", "mask"),
@@ -210,7 +216,7 @@ def means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             "track": track,
             "acceleration": R,
             "samples": group[0].get("samples", 0),
-            "volumes": len(group),
+            "volumes": len({row.get("file", i) for i, row in enumerate(group)}),
             "parameters": group[0]["parameters"],
             **{key: math.fsum(row[key] for row in group) / len(group) for key in averaged},
         }
@@ -257,9 +263,10 @@ def derived_seed(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256("/".join(map(str, parts)).encode()).digest()[:7], "big")
 
 
-def sampling_of(path: Path, R: float, study: Study) -> Sampling:
-    """The lines of a volume at R: they follow the study's seed and the file's name."""
-    return Sampling(R, study.center_fraction, study.mask, None, derived_seed(study.seed, path.name, f"{R:g}"))
+def sampling_of(path: Path, R: float, study: Study, draw: int = 0) -> Sampling:
+    """The lines of a volume at R: they follow the study's seed, the file's name and the number of the draw."""
+    seed = derived_seed(study.seed, path.name, f"{R:g}", *([draw] if draw else []))
+    return Sampling(R, study.center_fraction, study.mask, None, seed)
 
 
 def fully_sampled(path: Path, study: Study) -> KSpace:
@@ -298,8 +305,10 @@ def _simulated(images: Images, path: Path, study: Study) -> KSpace:
 
 def _volumes(
     study: Study, names: Mapping[Path, str], skipped: list[str]
-) -> Iterator[tuple[Path, Track | None, float, KSpace]]:
-    """Every volume in every track at every R; none, and a reason in `skipped`, where it has no truth or no such mask.
+) -> Iterator[tuple[Path, Track | None, float, int, KSpace]]:
+    """Every volume in every track at every R with every mask, by its number.
+
+    None, and a reason in `skipped`, where it has no truth or no such mask.
 
     Coils, noise and mask are drawn once, before any method is asked.
     """
@@ -310,20 +319,28 @@ def _volumes(
             except BayesMRIError as error:
                 skipped.append(f"{name}: {error}")
                 continue
-            for R in study.accelerations:
+            for R, draw in product(study.accelerations, range(study.masks)):
                 try:
-                    sampled = undersample(full, sampling_of(path, R, study))
+                    sampled = undersample(full, sampling_of(path, R, study, draw))
                 except MaskError as error:
                     skipped.append(f"{name}, {setting_name(track, R)}: {error}")
                     continue
-                yield path, track, R, sampled
+                yield path, track, R, draw, sampled
 
 
 def _row(
-    entrant: "Entrant", sampled: KSpace, study: Study, known: Earlier, *, path: Path, track: Track | None, R: float
+    entrant: "Entrant",
+    sampled: KSpace,
+    study: Study,
+    known: Earlier,
+    *,
+    path: Path,
+    track: Track | None,
+    R: float,
+    draw: int,
 ) -> dict[str, Any] | Refusal:
     """One row, of an earlier evaluation where it is known; or why the entrant cannot do that volume."""
-    where = {"method": entrant.name, "track": track, "acceleration": R}
+    where = {"method": entrant.name, "track": track, "acceleration": R, "draw": draw}
     try:
         facts = entrant.facts(sampled)
         row = known.find(path, **where, **facts)

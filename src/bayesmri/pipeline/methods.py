@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from bayesmri.baselines.bart import Bart
 from bayesmri.baselines.network import BoundNetwork, Network
 from bayesmri.baselines.tv import TotalVariation
 from bayesmri.baselines.unet import doubts, drops, moments
@@ -140,6 +141,10 @@ def _baseline(options: Options) -> Callable[[Tensor, Tensor], Tensor]:
         return sense
     if options.method == "l1-wavelet":
         return L1Wavelet()
+    if options.method == "bart-l1":
+        return Bart("l1")
+    if options.method == "bart-tv":
+        return Bart("tv")
     raise ConfigError(f"method {options.method!r}: want one of {', '.join(BASELINES)}")
 
 

@@ -10,7 +10,7 @@ from bayesmri.errors import ConfigError
 if TYPE_CHECKING:
     from bayesmri.model import Model
 
-MethodName = Literal["zero-filled", "tv", "sense", "l1-wavelet"]
+MethodName = Literal["zero-filled", "tv", "sense", "l1-wavelet", "bart-l1", "bart-tv"]
 BASELINES: tuple[str, ...] = get_args(MethodName)
 FAST_SAMPLES = 6  # with the deterministic reconstruction and the predictor, seven times the cost of the first
 

@@ -13,13 +13,13 @@ from bayesmri.provenance import provenance, sha256
 
 # what decides coil images, noise, masks and slices; the track and R of a row do the rest
 SAME = ("mask", "center_fraction", "coils", "snr_db", "single_coil", "seed", "slices")
-Key = tuple[str, int, str | None, float, str, str]
+Key = tuple[str, int, str | None, float, int, str, str]
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Earlier:
-    """Rows by weights (or, without any, method), samples, track, R, the file's name and its checksum.
+    """Rows by weights (or, without any, method), samples, track, R, the mask's number, the file's name and checksum.
 
     The name counts because masks, coils and noise are drawn by it: the same bytes under another name are other data.
     """
@@ -54,7 +54,8 @@ def earlier(results: Sequence[Path], settings: Mapping[str, Any]) -> Earlier:
 def _key(row: Mapping[str, Any], file: str, checksum: str) -> Key:
     weights = row.get("weights")
     player = f"weights {weights}" if weights else f"method {row['method']}"
-    return (player, int(row["samples"]), row["track"], float(row["acceleration"]), file, checksum)
+    setting = row["track"], float(row["acceleration"]), int(row.get("draw", 0))
+    return (player, int(row["samples"]), *setting, file, checksum)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The page of an evaluation: the command, the table of means, and every volume's PSNR."""
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from bayesmri.report.tables import Row, markdown
@@ -33,6 +34,8 @@ def _settings(study: Mapping[str, Any], *, reused: bool) -> str:
     if study.get("slices"):
         middle = "middle slice" if study["slices"] == 1 else f"{study['slices']} middle slices"
         words.append(f"Used of every volume: only the {middle}.")
+    if study.get("masks", 1) > 1:
+        words.append(f"{study['masks']} masks of every volume.")
     if "single" in study["tracks"]:
         words.append("Single-coil: measured arrays are combined into one emulated coil.")
     if "multi" in study["tracks"]:
@@ -51,11 +54,13 @@ def _settings(study: Mapping[str, Any], *, reused: bool) -> str:
 def _volumes(rows: Sequence[Row]) -> str:
     """One row for each setting and volume, one column for each method."""
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    found = {(row.get("track"), row["acceleration"], row["file"], row["method"]): row for row in rows}
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.get("track"), row["acceleration"], row["file"], row["method"]), []).append(row)
     lines = [["acquisition", "R", "file", "slices", "coils", *methods], ["---"] * (5 + len(methods))]
     for track, R, file in dict.fromkeys((row.get("track"), row["acceleration"], row["file"]) for row in rows):
-        given = [found.get((track, R, file, method)) for method in methods]
-        first = next(row for row in given if row)
+        given = [found.get((track, R, file, method), []) for method in methods]
+        first = next(group[0] for group in given if group)
         start = [f"{track}-coil" if track else "as it is", f"{R:g}", file, str(first["slices"]), str(first["coils"])]
-        lines.append(start + [f"{row['psnr']:.2f}" if row else "" for row in given])
+        lines.append(start + [f"{fmean(row['psnr'] for row in group):.2f}" if group else "" for group in given])
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)

@@ -32,14 +32,6 @@ def read_sensitivities(path: Path, kspace: KSpace) -> KSpace:
     return with_sensitivities(kspace, array)
 
 
-def sensitivity_files(path: Path | None) -> list[Path]:
-    """What is read of a name that stands for sensitivities."""
-    if path is None:
-        return []
-    pair = cfl_pair(path)
-    return [path] if pair is None else list(pair)
-
-
 def with_sensitivities(kspace: KSpace, array: NDArray[Any]) -> KSpace:
     """The k-space with sensitivities s of (C m)_q = Σ_j s_jq m_j, complex, of one of the shapes in AXES.
 

@@ -13,7 +13,7 @@ from bayesmri.atomic import check_target
 from bayesmri.data.formats import read_images, read_kspace
 from bayesmri.data.guard import is_folder, one_line
 from bayesmri.data.kspace import Header, Images, KSpace
-from bayesmri.data.sensitivity_maps import read_sensitivities, sensitivity_files
+from bayesmri.data.sensitivity_maps import read_sensitivities
 from bayesmri.errors import OutputError
 from bayesmri.pipeline.choice import chosen, extrapolation, renamed
 from bayesmri.pipeline.inspect import file_notes, mask_warnings
@@ -150,7 +150,8 @@ def reconstruct_file(
     targets = output_files(out, nifti=nifti, png=png, std=options.model is not None)
     sources = [path, *([] if sampling is None else sampling.files)]
     sources += own_files(options.model) if isinstance(options.model, str) else []
-    sources += sensitivity_files(sensitivities)
+    more = [] if sensitivities is None else [sensitivities]
+    sources += more
     for target in targets.values():
         check_target(target, *sources)
     check_ending(out)
@@ -180,7 +181,6 @@ def reconstruct_file(
         targets.pop("nifti_std", None)
     if result.error_bound is None:
         targets.pop("nifti_bound", None)
-    more = sensitivity_files(sensitivities)
     save(result, targets, provenance=_recon_provenance(path, options, sampling, choice, more))
     return {
         "file": path.name,

@@ -27,12 +27,12 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from bayesmri.pipeline.curves import draw_curves
-from bayesmri.pipeline.demo import head_slice
-from bayesmri.pipeline.files import PhantomRequest, simulate_file, simulate_images
-from bayesmri.pipeline.study import Request
-from bayesmri.pipeline.study_redraw import redraw_study
-from bayesmri.pipeline.study_registry import STUDIES, run_study
+from bayesmri.evaluation.curves import draw_curves
+from bayesmri.recon.demo import head_slice
+from bayesmri.recon.files import PhantomRequest, simulate_file, simulate_images
+from bayesmri.studies.base import Request
+from bayesmri.studies.redraw import redraw_study
+from bayesmri.studies.registry import STUDIES, run_study
 from bayesmri.zoo import Shipped, shipped
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -13,8 +13,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.data.kspace import Header
-from bayesmri.export.h5 import write_reconstruction
+from bayesmri.io.write_h5 import write_reconstruction
+from bayesmri.kspace import Header
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SLICES, H, W, N, Q = 3, 21, 16, 4, 2

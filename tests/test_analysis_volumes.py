@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bayesmri.analysis.averaging import Span, over_volumes, spans, subset_sizes
-from bayesmri.analysis.calibration import LEAST_PIXELS, MEASURES, check_judged, judge, judge_volume, together
+from bayesmri.analysis.intervals import LEAST_PIXELS, MEASURES, check_judged, judge, judge_volume, together
 from bayesmri.analysis.quality import foreground, quality
 from bayesmri.analysis.reliability import coverage
 from bayesmri.errors import DataError, ShapeError

@@ -11,9 +11,9 @@ import pytest
 import bayesmri
 from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
-from bayesmri.data.formats import read_kspace
 from bayesmri.errors import BayesMRIError
-from bayesmri.pipeline.files import PhantomRequest, simulate_file
+from bayesmri.io.formats import read_kspace
+from bayesmri.recon.files import PhantomRequest, simulate_file
 from reader_files import random_kspace, write_h5
 from study_runs import tiny
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bayesmri.atomic import atomic_path, atomic_paths, check_target
 from bayesmri.errors import OutputError
+from bayesmri.io.atomic import atomic_path, atomic_paths, check_target
 
 
 def test_a_file_appears_with_its_folders_when_the_block_succeeds(tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path) -> None:
 import resource, signal, sys
 from pathlib import Path
 import numpy as np
-from bayesmri.data.kspace import Header
+from bayesmri.kspace import Header
 from bayesmri.errors import OutputError
-from bayesmri.export.h5 import write_reconstruction
+from bayesmri.io.write_h5 import write_reconstruction
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 for n in (49_000, 49_700, 100_000, 1_000_000):

@@ -13,7 +13,7 @@ from bayesmri.baselines.unet import Hourglass, UNet, UNetConfig
 from bayesmri.baselines.varnet import VarNet, VarNetConfig
 from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError, ModelError, ShapeError
-from bayesmri.physics.calibration import central_lines, n_central_lines, sensitivities
+from bayesmri.physics.centre import central_lines, n_central_lines, sensitivities
 from bayesmri.physics.conjugate_gradients import conjugate_gradients
 from bayesmri.physics.fidelity import fidelity
 from bayesmri.physics.fourier import fft2c

@@ -14,15 +14,15 @@ from bayesmri.checkpoint import checkpoints, latest, load_checkpoint, load_model
 from bayesmri.cli import main
 from bayesmri.data.dataset import Dataset
 from bayesmri.errors import ConfigError, MissingExtraError, ModelError
+from bayesmri.evaluation.table import Study, evaluate
 from bayesmri.model import Coils, Model
 from bayesmri.physics.fidelity import fidelity
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.pipeline.evaluate import Study, evaluate
-from bayesmri.pipeline.files import PhantomRequest, simulate_file
-from bayesmri.pipeline.train import train
-from bayesmri.pipeline.train_plan import plan
+from bayesmri.recon.files import PhantomRequest, simulate_file
 from bayesmri.training.distributed import World
 from bayesmri.training.loop import gradients
+from bayesmri.training.plan import plan
+from bayesmri.training.run_folder import train
 from bayesmri.training.settings import TrainConfig
 from bayesmri.training.state import start, update
 from small_networks import KINDS, small_network

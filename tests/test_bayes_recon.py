@@ -16,20 +16,20 @@ import bayesmri
 from bayesmri.checkpoint import FOLDER, Checkpoint, save_checkpoint, save_model
 from bayesmri.cli import main
 from bayesmri.complexes import rss
-from bayesmri.data.formats import read_kspace
-from bayesmri.data.kspace import KSpace
 from bayesmri.errors import ConfigError, ModelError
+from bayesmri.io.formats import read_kspace
+from bayesmri.kspace import KSpace
 from bayesmri.model import Coils, Model
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.scaling import Scaling
-from bayesmri.pipeline import outputs
-from bayesmri.pipeline.files import PhantomRequest, reconstruct_file, simulate_file, undersample_file
-from bayesmri.pipeline.methods import make_method
-from bayesmri.pipeline.options import Options
-from bayesmri.pipeline.reconstruct import Reconstruction, reconstruct
-from bayesmri.pipeline.sampling import Sampling, single_coil, undersample
-from bayesmri.pipeline.uncertainty import column_std
 from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
+from bayesmri.recon import outputs
+from bayesmri.recon.acquisition import Sampling, single_coil, undersample
+from bayesmri.recon.files import PhantomRequest, reconstruct_file, simulate_file, undersample_file
+from bayesmri.recon.method import make_method
+from bayesmri.recon.reconstruct import Reconstruction, reconstruct
+from bayesmri.recon.request import Options
+from bayesmri.recon.samples import column_std
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.report.panel import Tile, window
 from bayesmri.sampler import Stream, slice_digest

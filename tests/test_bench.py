@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from bayesmri.benchmarks.rival import ByAutograd, plain_gradient
+from bayesmri.benchmarks.speed import best_times, gradient_flops, report_memory, training_memory
 from bayesmri.complexes import to_complex, to_real
-from bayesmri.pipeline.bench import best_times, gradient_flops, report_memory, training_memory
-from bayesmri.pipeline.bench_rival import ByAutograd, plain_gradient
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 
 counts_memory = pytest.mark.skipif(

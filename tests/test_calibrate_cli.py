@@ -13,23 +13,23 @@ import pytest
 
 import bayesmri
 from bayesmri import zoo
-from bayesmri.analysis.conformal import conformal_factor, missed, scores
-from bayesmri.bounds import unit_width
+from bayesmri.bounds.bound import unit_width
+from bayesmri.bounds.conformal import conformal_factor, missed, scores
 from bayesmri.checkpoint import Checkpoint, load_model, save_checkpoint, save_model
 from bayesmri.cli import main
 from bayesmri.data.catalog import probe, subject_of
-from bayesmri.data.formats import read, read_kspace
-from bayesmri.data.results import open_result
 from bayesmri.errors import BayesMRIError, ModelError
-from bayesmri.fast import Predictor, PredictorConfig
-from bayesmri.pipeline.calibrate import Wanted, calibrate, calibrate_file
-from bayesmri.pipeline.files import PhantomRequest, simulate_file
-from bayesmri.pipeline.outputs import save
-from bayesmri.pipeline.publish import Publication, publish
-from bayesmri.pipeline.study import Request
-from bayesmri.pipeline.study_registry import run_study
-from bayesmri.pipeline.study_volumes import Loaded, load, sample_volume
-from bayesmri.provenance import sha256
+from bayesmri.evaluation.calibrate import Wanted, calibrate, calibrate_file
+from bayesmri.evaluation.publish import Publication, publish
+from bayesmri.io.formats import read, read_kspace
+from bayesmri.io.provenance import sha256
+from bayesmri.io.results import open_result
+from bayesmri.posterior.predictor import Predictor, PredictorConfig
+from bayesmri.recon.files import PhantomRequest, simulate_file
+from bayesmri.recon.outputs import save
+from bayesmri.studies.base import Request
+from bayesmri.studies.registry import run_study
+from bayesmri.studies.volumes import Loaded, load, sample_volume
 from study_runs import save_heads, tiny, written
 
 H, W, N = 24, 40, 3
@@ -202,7 +202,7 @@ def test_the_card_shows_the_bounds(calibrated: Path, capsys: pytest.CaptureFixtu
 def test_shipped_models_and_runs_are_calibrated_into_a_copy(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bayesmri.pipeline.calibrate.SHIPPED", tmp_path / "weights")
+    monkeypatch.setattr("bayesmri.evaluation.calibrate.SHIPPED", tmp_path / "weights")
     monkeypatch.setattr(zoo, "FOLDER", tmp_path / "weights")
     save_model(tmp_path / "weights" / "tdv-tiny.json", tiny())
     before = (tmp_path / "weights" / "tdv-tiny.json").read_bytes()

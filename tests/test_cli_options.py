@@ -8,7 +8,7 @@ from bayesmri import zoo
 from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
 from bayesmri.config import dump_toml
-from bayesmri.pipeline.files import PhantomRequest, simulate_file
+from bayesmri.recon.files import PhantomRequest, simulate_file
 from study_runs import tiny
 from training_runs import tiny as tiny_training
 
@@ -94,5 +94,5 @@ def test_options_of_the_other_bench_are_refused(
     def measure(*_: object, **__: object) -> None:
         pytest.fail("measured all the same")
 
-    monkeypatch.setattr("bayesmri.pipeline.bench.bench", measure)
+    monkeypatch.setattr("bayesmri.benchmarks.speed.bench", measure)
     assert f"{named} came without --uncertainty" in refused(["bench", *options], capsys)

@@ -14,7 +14,7 @@ from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.errors import ShapeError
 from bayesmri.metrics import volume_metrics
 from bayesmri.model import Coils, Model
-from bayesmri.physics.calibration import unit_rss
+from bayesmri.physics.centre import unit_rss
 from bayesmri.physics.coil_operator import CoilOperator
 from bayesmri.physics.conjugate_gradients import Known, shifted_conjugate_gradients
 from bayesmri.physics.data_terms import Channels, Coupled, Separate
@@ -22,7 +22,7 @@ from bayesmri.physics.espirit import espirit_sets
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import equispaced_mask, random_mask
 from bayesmri.physics.sense import sensitivity_sets
-from bayesmri.pipeline.methods import learned
+from bayesmri.recon.method import learned
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.regularizers.tv import TV, TVConfig
 from bayesmri.solver import Scheme, unroll

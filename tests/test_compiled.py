@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bayesmri.regularizers.compiled import CompiledCore, can_compile, compiled
 from bayesmri.regularizers.tdv import TDV, TDVConfig
-from bayesmri.training.acceleration import accelerator
+from bayesmri.training.compilation import accelerator
 from laws import normal
 from training_runs import tiny
 

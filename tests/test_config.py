@@ -8,7 +8,7 @@ import pytest
 
 from bayesmri.config import as_dict, dump_toml, literal, override, parse, read_toml
 from bayesmri.errors import ConfigError
-from bayesmri.pipeline.train import read_config
+from bayesmri.training.run_folder import read_config
 
 CONFIGS = sorted((Path(__file__).resolve().parents[1] / "configs").glob("*.toml"))
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from bayesmri.analysis.conformal import (
+from bayesmri.bounds.bound import Calibration, Setting, extra_lines, percent, unit_width
+from bayesmri.bounds.conformal import (
     chosen_cap,
     conformal_factor,
     highest_level,
@@ -20,7 +21,6 @@ from bayesmri.analysis.conformal import (
     overshoot,
     scores,
 )
-from bayesmri.bounds import Calibration, Setting, extra_lines, percent, unit_width
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, ShapeError
 from bayesmri.physics.mask import MaskKind, MaskSpec
 from bayesmri.physics.pattern import centre_run, kind_of, n_calibration_lines

@@ -7,8 +7,8 @@ import pytest
 
 from bayesmri.cli import main
 from bayesmri.errors import DataError
-from bayesmri.pipeline.curves import draw_curves, training_curve
-from bayesmri.provenance import sha256
+from bayesmri.evaluation.curves import draw_curves, training_curve
+from bayesmri.io.provenance import sha256
 
 
 def run(folder: Path, losses: list[float], *, gain: float, seconds: float = 36.0) -> Path:

@@ -9,10 +9,10 @@ import torch
 import torch.distributed as dist
 
 from bayesmri.checkpoint import load_model
-from bayesmri.devices import check_device
 from bayesmri.errors import ConfigError
-from bayesmri.pipeline.train import train
+from bayesmri.machine.devices import check_device
 from bayesmri.training import distributed
+from bayesmri.training.run_folder import train
 from training_runs import tiny
 
 CUDA = torch.cuda.device_count()

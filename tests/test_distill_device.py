@@ -10,9 +10,9 @@ from torch import Tensor
 from bayesmri.checkpoint import load_model, save_model
 from bayesmri.cli import main
 from bayesmri.data.dataset import Batch, Dataset
-from bayesmri.devices import check_device
-from bayesmri.fast import Predictor, PredictorConfig
+from bayesmri.machine.devices import check_device
 from bayesmri.physics.data_terms import DataTerm
+from bayesmri.posterior.predictor import Predictor, PredictorConfig
 from bayesmri.regularizers.base import Bound
 from bayesmri.solver import Scheme
 from bayesmri.training import distill

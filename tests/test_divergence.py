@@ -13,21 +13,21 @@ import bayesmri
 from bayesmri.checkpoint import checkpoints, save_model
 from bayesmri.cli import main
 from bayesmri.data.dataset import Dataset
-from bayesmri.data.formats import read_kspace
 from bayesmri.errors import DataError, DivergedError, ModelError
-from bayesmri.fast import Predictor, PredictorConfig
+from bayesmri.evaluation.table import Study, evaluate
+from bayesmri.io.formats import read_kspace
 from bayesmri.model import Model
 from bayesmri.physics.data_terms import DataTerm
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.pipeline.evaluate import Study, evaluate
-from bayesmri.pipeline.methods import Method
-from bayesmri.pipeline.reconstruct import reconstruct
-from bayesmri.pipeline.train import train
 from bayesmri.posterior.block_gaussian import BlockGaussian
+from bayesmri.posterior.predictor import Predictor, PredictorConfig
+from bayesmri.recon.method import Method
+from bayesmri.recon.reconstruct import reconstruct
 from bayesmri.sampler import Sampler, Stream
 from bayesmri.solver import Scheme
 from bayesmri.training.distill import exact
 from bayesmri.training.journal import JOURNAL, journal_lines
+from bayesmri.training.run_folder import train
 from bayesmri.training.state import start
 from bayesmri.training.validation import validate
 from study_runs import save_scans, tiny

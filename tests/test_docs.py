@@ -14,9 +14,9 @@ from PIL import Image
 
 from bayesmri.cli import main
 from bayesmri.errors import ConfigError, DataError
-from bayesmri.pipeline.files import PhantomRequest, simulate_file
-from bayesmri.pipeline.study_redraw import REDRAWN, redraw_study
-from bayesmri.pipeline.study_registry import STUDIES, run_study
+from bayesmri.recon.files import PhantomRequest, simulate_file
+from bayesmri.studies.redraw import REDRAWN, redraw_study
+from bayesmri.studies.registry import STUDIES, run_study
 from bayesmri.zoo import shipped
 from study_runs import PNG, request, written
 

@@ -11,12 +11,12 @@ import torch
 from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
 from bayesmri.errors import ConfigError, DataError, ModelError
+from bayesmri.evaluation.table import Study, derived_seed, evaluate, means
 from bayesmri.model import Coils, Model
 from bayesmri.physics.scaling import Scaling
-from bayesmri.pipeline.evaluate import Study, derived_seed, evaluate, means
-from bayesmri.pipeline.files import PhantomRequest, reconstruct_file, simulate_file
-from bayesmri.pipeline.options import Options
-from bayesmri.pipeline.sampling import Sampling
+from bayesmri.recon.acquisition import Sampling
+from bayesmri.recon.files import PhantomRequest, reconstruct_file, simulate_file
+from bayesmri.recon.request import Options
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.report.tables import latex, markdown, text
 from reader_files import random_kspace, write_cfl, write_dicom

@@ -8,9 +8,9 @@ import pytest
 
 from bayesmri.cli import main
 from bayesmri.errors import ConfigError, DataError
-from bayesmri.pipeline.evaluate import Study, evaluate, evaluate_to
-from bayesmri.pipeline.files import PhantomRequest, simulate_file
-from bayesmri.pipeline.publish import Publication, publish
+from bayesmri.evaluation.publish import Publication, publish
+from bayesmri.evaluation.table import Study, evaluate, evaluate_to
+from bayesmri.recon.files import PhantomRequest, simulate_file
 
 
 @pytest.fixture

@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from bayesmri.complexes import rss
-from bayesmri.data.formats import read
-from bayesmri.data.kspace import Header, KSpace
 from bayesmri.errors import DataError, OutputError, ShapeError
-from bayesmri.export.fastmri_header import fastmri_header
-from bayesmri.export.h5 import write_kspace, write_reconstruction
-from bayesmri.export.nifti import write_nifti
-from bayesmri.export.png import write_png
-from bayesmri.geometry import center_window, crop_affine, usable_affine, voxel_sizes
+from bayesmri.io.formats import read
+from bayesmri.io.geometry import center_window, crop_affine, usable_affine, voxel_sizes
+from bayesmri.io.provenance import plain, provenance, sha256
+from bayesmri.io.write_h5 import write_kspace, write_reconstruction
+from bayesmri.io.write_header import fastmri_header
+from bayesmri.io.write_nifti import write_nifti
+from bayesmri.io.write_png import write_png
+from bayesmri.kspace import Header, KSpace
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.provenance import plain, provenance, sha256
 
 # an oblique left-handed affine, rows of unequal length: no symmetry that could hide a swap or a flip
 AFFINE = np.array([[0.1, 0.7, -0.4, 11.0], [-0.9, 0.2, 0.5, -23.0], [0.3, 0.1, 3.0, 5.0], [0, 0, 0, 1.0]])
@@ -182,9 +182,9 @@ FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 import numpy as np
-from bayesmri.data.kspace import Header
+from bayesmri.kspace import Header
 from bayesmri.errors import OutputError
-from bayesmri.export.h5 import write_reconstruction
+from bayesmri.io.write_h5 import write_reconstruction
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 for n in (4_500, 5_000, 9_000, 9_900, 20_000):

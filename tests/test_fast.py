@@ -14,13 +14,13 @@ from torch import Tensor
 import bayesmri
 from bayesmri.checkpoint import load_model, save_model
 from bayesmri.cli import main
-from bayesmri.data.formats import read_kspace
 from bayesmri.errors import ConfigError, ModelError
-from bayesmri.fast import FLOOR, WIDTHS, Few, Predictor, PredictorConfig, blur, fit_kappa
+from bayesmri.io.formats import read_kspace
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.pipeline.options import FAST_SAMPLES, Options, Trial
-from bayesmri.pipeline.reconstruct import reconstruct
-from bayesmri.pipeline.sampling import Sampling, undersample
+from bayesmri.posterior.predictor import FLOOR, WIDTHS, Few, Predictor, PredictorConfig, blur, fit_kappa
+from bayesmri.recon.acquisition import Sampling, undersample
+from bayesmri.recon.reconstruct import reconstruct
+from bayesmri.recon.request import FAST_SAMPLES, Options, Trial
 from bayesmri.report.panel import comparison
 from bayesmri.training.distill import DistillConfig, Exact, distill, relative_error
 from study_runs import save_scans, tiny

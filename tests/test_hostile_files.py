@@ -11,8 +11,8 @@ import h5py
 import numpy as np
 import pytest
 
-from bayesmri.data.formats import read, sniff
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, FormatError, ShapeError
+from bayesmri.io.formats import read, sniff
 from hostile_writers import RNG, WRITERS, Writer, fastmri, images, mrd, nibabel, npz, packed
 from reader_files import header_xml, mrd_line, random_kspace, write_cfl, write_h5, write_mrd
 

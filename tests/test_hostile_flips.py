@@ -15,7 +15,7 @@ FLIPS = """
 import os, random, resource, signal, sys
 from pathlib import Path
 import h5py, nibabel, pydicom  # before the forks, which then start at once
-from bayesmri.data.formats import read
+from bayesmri.io.formats import read
 from bayesmri.errors import BayesMRIError
 
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -7,11 +7,11 @@ from pathlib import Path
 import h5py
 import pytest
 
-from bayesmri.atomic import check_target
 from bayesmri.errors import OutputError
-from bayesmri.inputs import input_files
-from bayesmri.pipeline.files import reconstruct_file
-from bayesmri.pipeline.options import Options
+from bayesmri.io.atomic import check_target
+from bayesmri.io.inputs import input_files
+from bayesmri.recon.files import reconstruct_file
+from bayesmri.recon.request import Options
 from reader_files import random_kspace, write_cfl
 
 ZERO_FILLED = Options(method="zero-filled")

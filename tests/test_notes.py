@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesmri.cli import main
-from bayesmri.pipeline.inspect import inspect_file
+from bayesmri.io.inspect import inspect_file
 from reader_files import random_kspace, write_h5
 
 RNG = np.random.default_rng(3)

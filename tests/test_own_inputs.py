@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from bayesmri.bounds import Calibration, Region, Setting
+from bayesmri.bounds.bound import Calibration, Region, Setting
 from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
 from bayesmri.errors import ConfigError
 from bayesmri.model import Coils, Model
-from bayesmri.pipeline.files import PhantomRequest, reconstruct_file, simulate_file
-from bayesmri.pipeline.options import Options
-from bayesmri.pipeline.outputs import bound_facts
-from bayesmri.pipeline.sampling import Sampling
+from bayesmri.recon.acquisition import Sampling
+from bayesmri.recon.files import PhantomRequest, reconstruct_file, simulate_file
+from bayesmri.recon.outputs import bound_facts
+from bayesmri.recon.request import Options
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.zoo import own_files, shipped
 

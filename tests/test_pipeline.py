@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 import bayesmri
-from bayesmri.data.formats import read_kspace
-from bayesmri.data.kspace import Header, KSpace
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, OutputError
-from bayesmri.export.h5 import write_kspace
+from bayesmri.io.formats import read_kspace
+from bayesmri.io.inspect import inspect_file
+from bayesmri.io.write_h5 import write_kspace
+from bayesmri.kspace import Header, KSpace
 from bayesmri.metrics import volume_metrics
 from bayesmri.physics.pattern import centre_run
-from bayesmri.pipeline.demo import demo, head_slice
-from bayesmri.pipeline.files import PhantomRequest, reconstruct_file, simulate_file, undersample_file, with_ending
-from bayesmri.pipeline.inspect import inspect_file
-from bayesmri.pipeline.options import Options
-from bayesmri.pipeline.reconstruct import reconstruct
-from bayesmri.pipeline.sampling import Sampling, undersample
+from bayesmri.recon.acquisition import Sampling, undersample
+from bayesmri.recon.demo import demo, head_slice
+from bayesmri.recon.files import PhantomRequest, reconstruct_file, simulate_file, undersample_file, with_ending
+from bayesmri.recon.reconstruct import reconstruct
+from bayesmri.recon.request import Options
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 VAL_RAW = sorted((SHARED / "val" / "raw").glob("*.h5"))
@@ -323,7 +323,7 @@ def test_inspection_warns_of_what_looks_wrong(tmp_path: Path) -> None:
 
 
 def test_the_demo_uses_a_real_head_slice_and_the_shipped_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bayesmri.pipeline.demo.N", 2)
+    monkeypatch.setattr("bayesmri.recon.demo.N", 2)
     images = head_slice()
     assert images is not None, "matplotlib came without its sample data"
     assert images.magnitude.shape == (1, 256, 256)

@@ -13,13 +13,13 @@ from scipy.optimize import minimize
 
 from bayesmri.checkpoint import load_model, save_model
 from bayesmri.errors import ModelError
+from bayesmri.io.provenance import sha256
 from bayesmri.model import Model
 from bayesmri.posterior.block_gaussian import BlockGaussian, check_L, initial_L
 from bayesmri.posterior.delta import Delta
 from bayesmri.posterior.kl import divergence, entropy, log_det, n_kernels, penalty, trace
 from bayesmri.posterior.prox import prox_divergence
 from bayesmri.posterior.triangular import dense, diagonal, n_entries, packed, size
-from bayesmri.provenance import sha256
 from bayesmri.regularizers.base import ParametricRegularizer
 from bayesmri.regularizers.foe import FoE, FoEConfig
 from bayesmri.regularizers.tdv import TDV, TDVConfig

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayesmri.data.formats import read_kspace, sniff
 from bayesmri.errors import BayesMRIError, FormatError
+from bayesmri.io.formats import read_kspace, sniff
 from reader_files import ifft2c, random_kspace, write_cfl
 
 BART = shutil.which("bart")

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayesmri.data.formats import read, sniff
-from bayesmri.data.kspace import Images, KSpace
+from bayesmri.io.formats import read, sniff
+from bayesmri.kspace import Images, KSpace
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 FILES = sorted(SHARED.glob("*/*/*.h5"))
@@ -49,7 +49,7 @@ def test_truth_of_measured_data_is_its_own_image() -> None:
 def test_a_bad_file_is_refused_at_once_and_without_torch(tmp_path: Path) -> None:
     (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
     script = (
-        "import sys, bayesmri.data.formats as formats, bayesmri.errors as errors\n"
+        "import sys, bayesmri.io.formats as formats, bayesmri.errors as errors\n"
         "try:\n    formats.read(sys.argv[1])\n"
         "except errors.FormatError as error:\n    print(error)\n"
         "assert not {'torch', 'nibabel', 'pydicom', 'scipy'} & set(sys.modules), sorted(sys.modules)\n"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bayesmri.data.formats import read_images, sniff
 from bayesmri.errors import BayesMRIError, DataError, FormatError, MissingExtraError
+from bayesmri.io.formats import read_images, sniff
 from reader_files import write_dicom, write_h5
 
 nibabel = pytest.importorskip("nibabel")

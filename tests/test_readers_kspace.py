@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayesmri.data.formats import read, read_images, read_kspace, sniff
-from bayesmri.data.sampling import sampling_pattern
 from bayesmri.errors import BayesMRIError, DataError, FormatError, MaskError, ShapeError
+from bayesmri.io.acquired import sampling_pattern
+from bayesmri.io.formats import read, read_images, read_kspace, sniff
 from reader_files import header_xml, random_kspace, write_h5
 
 

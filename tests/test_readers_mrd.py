@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 import pytest
 
-from bayesmri.data.formats import read_kspace, sniff
-from bayesmri.data.mrd import crop_readout
 from bayesmri.errors import BayesMRIError, DataError, FormatError
+from bayesmri.io.formats import read_kspace, sniff
+from bayesmri.io.mrd import crop_readout
 from reader_files import Complex, fftc, header_xml, ifft2c, mrd_line, random_kspace, write_mrd
 
 GENERATOR = shutil.which("ismrmrd_generate_cartesian_shepp_logan")

@@ -19,17 +19,17 @@ from bayesmri.cli import main
 from bayesmri.complexes import rss
 from bayesmri.config import parse
 from bayesmri.data.dataset import Dataset
-from bayesmri.data.formats import read_kspace
 from bayesmri.errors import ConfigError, ModelError
+from bayesmri.io.formats import read_kspace
 from bayesmri.model import Coils, Model, build
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.pipeline.files import PhantomRequest, simulate_file
-from bayesmri.pipeline.options import Options
-from bayesmri.pipeline.reconstruct import reconstruct
-from bayesmri.pipeline.train import train
+from bayesmri.recon.files import PhantomRequest, simulate_file
+from bayesmri.recon.reconstruct import reconstruct
+from bayesmri.recon.request import Options
 from bayesmri.training.distributed import World
 from bayesmri.training.loop import gradients
 from bayesmri.training.loss import LossConfig, likelihood_loss
+from bayesmri.training.run_folder import train
 from bayesmri.training.settings import TrainConfig
 from bayesmri.training.state import start, update
 from laws import normal

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import bayesmri
-from bayesmri.data.formats import read_kspace
-from bayesmri.data.masks import read_mask
 from bayesmri.errors import DataError, MaskError
+from bayesmri.io.formats import read_kspace
+from bayesmri.io.masks import read_mask
 from reader_files import random_kspace, write_h5
 
 W = 40

@@ -16,13 +16,13 @@ from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.errors import ConfigError, ShapeError
 from bayesmri.metrics import volume_metrics
 from bayesmri.model import Coils, Model
-from bayesmri.physics.calibration import n_central_lines
+from bayesmri.physics.centre import n_central_lines
 from bayesmri.physics.espirit import FEWEST, KERNEL, MOST, espirit, espirit_sets, kernels
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import random_mask
 from bayesmri.physics.scene import loop_sensitivities
 from bayesmri.physics.sense import combine, sense
-from bayesmri.pipeline.methods import learned
+from bayesmri.recon.method import learned
 from bayesmri.regularizers.base import Bound
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.sampler import Sampler, Stream

@@ -9,13 +9,13 @@ import torch
 
 from bayesmri import zoo
 from bayesmri.checkpoint import load_model
-from bayesmri.data.formats import read_images
-from bayesmri.data.kspace import Header, KSpace
 from bayesmri.data.phantom import PhantomSpec, phantom
 from bayesmri.data.simulate import Scanner, acquire
-from bayesmri.pipeline.options import Options
-from bayesmri.pipeline.reconstruct import reconstruct
-from bayesmri.pipeline.sampling import Sampling, undersample
+from bayesmri.io.formats import read_images
+from bayesmri.kspace import Header, KSpace
+from bayesmri.recon.acquisition import Sampling, undersample
+from bayesmri.recon.reconstruct import reconstruct
+from bayesmri.recon.request import Options
 from bayesmri.report.card import listed
 
 SHIPPED = [pytest.param(model, id=model.name) for model in zoo.shipped()]

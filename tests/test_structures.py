@@ -15,7 +15,7 @@ from bayesmri.analysis.structures import CONTRASTS, KINDS, Structure, body, chan
 from bayesmri.complexes import rss
 from bayesmri.errors import DataError, ShapeError
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.pipeline.plant import plant
+from bayesmri.studies.plant import plant
 from laws import normal
 
 

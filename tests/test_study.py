@@ -12,18 +12,18 @@ import torch
 from bayesmri.analysis.quality import foreground, spearman
 from bayesmri.checkpoint import FOLDER, Checkpoint, save_checkpoint, save_model
 from bayesmri.cli import main
-from bayesmri.data.formats import read_kspace
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError
+from bayesmri.evaluation.table import middle_slices
+from bayesmri.io.formats import read_kspace
+from bayesmri.io.provenance import sha256
 from bayesmri.metrics import volume_metrics
-from bayesmri.pipeline import study_calibration
-from bayesmri.pipeline.evaluate import middle_slices
-from bayesmri.pipeline.files import undersample_file
-from bayesmri.pipeline.sampling import Sampling
-from bayesmri.pipeline.study import Request
-from bayesmri.pipeline.study_registry import run_study
-from bayesmri.pipeline.study_volumes import beta_of, load, sample_volume
-from bayesmri.pipeline.uncertainty import column_std
-from bayesmri.provenance import sha256
+from bayesmri.recon.acquisition import Sampling
+from bayesmri.recon.files import undersample_file
+from bayesmri.recon.samples import column_std
+from bayesmri.studies import calibration as study_calibration
+from bayesmri.studies.base import Request
+from bayesmri.studies.registry import run_study
+from bayesmri.studies.volumes import beta_of, load, sample_volume
 from study_runs import PNG, WIDTH, H, N, W, request, tiny, written
 
 

@@ -10,23 +10,23 @@ import pytest
 import torch
 
 from bayesmri.baselines.unet import UNetConfig
-from bayesmri.bounds import Calibration, Setting
+from bayesmri.bounds.bound import Calibration, Setting
 from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
-from bayesmri.data.formats import read_kspace
-from bayesmri.data.kspace import KSpace
 from bayesmri.errors import BayesMRIError, ConfigError, ModelError
+from bayesmri.evaluation.table import middle_slices, sampling_of
+from bayesmri.io.formats import read_kspace
+from bayesmri.kspace import KSpace
 from bayesmri.model import Model, build
-from bayesmri.pipeline.evaluate import middle_slices, sampling_of
-from bayesmri.pipeline.plant import plant_volume
-from bayesmri.pipeline.reconstruct import Reconstruction
-from bayesmri.pipeline.sampling import undersample
-from bayesmri.pipeline.study import Request, members_of
-from bayesmri.pipeline.study import named as without_folders
-from bayesmri.pipeline.study_registry import run_study
-from bayesmri.pipeline.study_volumes import rules
-from bayesmri.pipeline.uncertain import Spread, equal_samples, same_coils, spread
+from bayesmri.recon.acquisition import undersample
+from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.sampler import slice_digest
+from bayesmri.studies.base import Request, members_of
+from bayesmri.studies.base import named as without_folders
+from bayesmri.studies.plant import plant_volume
+from bayesmri.studies.registry import run_study
+from bayesmri.studies.spreads import Spread, equal_samples, same_coils, spread
+from bayesmri.studies.volumes import rules
 from study_runs import N, tiny, written
 
 

@@ -14,16 +14,16 @@ from bayesmri.analysis.regions import most_telling
 from bayesmri.baselines.network import build_network
 from bayesmri.baselines.unet import UNet, UNetConfig
 from bayesmri.checkpoint import save_model
-from bayesmri.data.formats import read_kspace
 from bayesmri.errors import ConfigError, ModelError
+from bayesmri.evaluation.table import middle_slices, sampling_of
+from bayesmri.io.formats import read_kspace
 from bayesmri.model import Model
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.pipeline.evaluate import middle_slices, sampling_of
-from bayesmri.pipeline.sampling import draw_mask
-from bayesmri.pipeline.study import Request
-from bayesmri.pipeline.study_registry import run_study
-from bayesmri.pipeline.study_volumes import load, rules, sample_volume
+from bayesmri.recon.acquisition import draw_mask
 from bayesmri.regularizers.base import Regularizer
+from bayesmri.studies.base import Request
+from bayesmri.studies.registry import run_study
+from bayesmri.studies.volumes import load, rules, sample_volume
 from study_runs import N, request, tiny, written
 
 

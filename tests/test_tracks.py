@@ -11,13 +11,13 @@ import torch
 from bayesmri import zoo
 from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
-from bayesmri.data.kspace import Header, KSpace
 from bayesmri.errors import ModelError
+from bayesmri.evaluation.table import Study, command, evaluate, fully_sampled, means
+from bayesmri.evaluation.tracks import with_array
+from bayesmri.kspace import Header, KSpace
 from bayesmri.model import Coils, Model
-from bayesmri.pipeline.evaluate import Study, command, evaluate, fully_sampled, means
-from bayesmri.pipeline.sampling import fully_sampled_image
-from bayesmri.pipeline.tracks import with_array
 from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
+from bayesmri.recon.acquisition import fully_sampled_image
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.report.tables import latex, markdown, text
 from training_runs import write_raw

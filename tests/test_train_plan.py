@@ -5,10 +5,10 @@ import time
 import pytest
 import torch
 
-from bayesmri import devices
 from bayesmri.errors import ConfigError
-from bayesmri.pipeline import train_plan
-from bayesmri.pipeline.train_plan import plan
+from bayesmri.machine import devices
+from bayesmri.training import plan as train_plan
+from bayesmri.training.plan import plan
 from training_runs import tiny
 
 GPU = torch.device("cuda", 1)

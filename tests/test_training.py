@@ -30,14 +30,14 @@ from bayesmri.metrics import psnr, ssim
 from bayesmri.physics.fidelity import fidelity
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.mask import MaskSpec
-from bayesmri.pipeline.train import read_config, train
-from bayesmri.pipeline.train_plan import plan
 from bayesmri.regularizers.base import ParametricRegularizer
 from bayesmri.solver import unroll
 from bayesmri.training.distributed import World
 from bayesmri.training.loop import gradients
 from bayesmri.training.loss import LossConfig, loss
 from bayesmri.training.optimizer import Adam, clip_norm
+from bayesmri.training.plan import plan
+from bayesmri.training.run_folder import read_config, train
 from bayesmri.training.schedule import OptimizerConfig, UnrollConfig, rate, resets, unrolled_steps
 from bayesmri.training.settings import TrainConfig
 from bayesmri.training.state import start, update

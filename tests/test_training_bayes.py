@@ -17,8 +17,6 @@ from bayesmri.data.phantom import PhantomSpec, phantom
 from bayesmri.errors import ConfigError, ModelError
 from bayesmri.model import solve
 from bayesmri.physics.mask import MaskSpec
-from bayesmri.pipeline.train import read_config, train
-from bayesmri.pipeline.train_plan import plan
 from bayesmri.posterior.block_gaussian import BlockGaussian
 from bayesmri.posterior.kl import trace
 from bayesmri.posterior.prox import prox_divergence
@@ -29,6 +27,8 @@ from bayesmri.training.block_adam import BlockAdam
 from bayesmri.training.distributed import World
 from bayesmri.training.loop import _draw, gradients
 from bayesmri.training.loss import loss
+from bayesmri.training.plan import plan
+from bayesmri.training.run_folder import read_config, train
 from bayesmri.training.settings import TrainConfig
 from bayesmri.training.spread import PREFIX
 from bayesmri.training.state import State, resume, snapshot, start, update

@@ -15,10 +15,10 @@ from bayesmri.checkpoint import checkpoints, latest
 from bayesmri.cli import main
 from bayesmri.config import dump_toml
 from bayesmri.errors import DivergedError, MaskError, ModelError, OutputError
-from bayesmri.pipeline.train import train
-from bayesmri.pipeline.train_plan import plan
 from bayesmri.training import journal
 from bayesmri.training.loop import _check_finite
+from bayesmri.training.plan import plan
+from bayesmri.training.run_folder import train
 from training_runs import tiny
 
 

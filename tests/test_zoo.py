@@ -18,17 +18,17 @@ from bayesmri import zoo
 from bayesmri.baselines.unet import UNetConfig
 from bayesmri.checkpoint import load_model, locate, save_model
 from bayesmri.cli import main
-from bayesmri.data.formats import read_kspace
 from bayesmri.errors import ConfigError, DataError, ModelError
+from bayesmri.evaluation.card import _training
+from bayesmri.evaluation.publish import Publication, publish
+from bayesmri.io.formats import read_kspace
 from bayesmri.model import Coils, Model, build
 from bayesmri.physics.scaling import Scaling
-from bayesmri.pipeline.card import _training
-from bayesmri.pipeline.files import PhantomRequest, simulate_file
-from bayesmri.pipeline.publish import Publication, publish
-from bayesmri.pipeline.sampling import single_coil
-from bayesmri.pipeline.train import train
 from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
+from bayesmri.recon.acquisition import single_coil
+from bayesmri.recon.files import PhantomRequest, simulate_file
 from bayesmri.regularizers.tdv import TDV, TDVConfig
+from bayesmri.training.run_folder import train
 from training_runs import tiny, write_raw
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from bayesmri.api import load_model as load_model
     from bayesmri.api import reconstruct as reconstruct
     from bayesmri.api import undersample as undersample
-    from bayesmri.data.formats import read as read
+    from bayesmri.io.formats import read as read
     from bayesmri.metrics import volume_metrics as volume_metrics
 
 __version__ = version("bayesmri")
@@ -22,7 +22,7 @@ _HOMES = {
     "load_model": "bayesmri.api",
     "reconstruct": "bayesmri.api",
     "undersample": "bayesmri.api",
-    "read": "bayesmri.data.formats",
+    "read": "bayesmri.io.formats",
     "volume_metrics": "bayesmri.metrics",
 }
 __all__ = ["as_kspace", "calibrate", "load_model", "read", "reconstruct", "undersample", "volume_metrics"]

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesmri.bounds import Region
-from bayesmri.data.guard import one_line
-from bayesmri.data.kspace import Header, Images, KSpace
-from bayesmri.data.sampling import finish, mask_from_file
-from bayesmri.data.sensitivity_maps import with_sensitivities
+from bayesmri.bounds.bound import Region
 from bayesmri.errors import ConfigError, DataError, ShapeError
-from bayesmri.pipeline.options import BASELINES, MethodName, Options
-from bayesmri.pipeline.sampling import RULES, Sampling, check_full, keep_lines
-from bayesmri.pipeline.sampling import single_coil as to_single_coil
-from bayesmri.pipeline.sampling import undersample as _undersample
+from bayesmri.io.acquired import finish, mask_from_file
+from bayesmri.io.guard import one_line
+from bayesmri.io.sensitivity_maps import with_sensitivities
+from bayesmri.kspace import Header, Images, KSpace
+from bayesmri.recon.acquisition import RULES, Sampling, check_full, keep_lines
+from bayesmri.recon.acquisition import single_coil as to_single_coil
+from bayesmri.recon.acquisition import undersample as _undersample
+from bayesmri.recon.request import BASELINES, MethodName, Options
 
 if TYPE_CHECKING:
     from bayesmri.model import Model
-    from bayesmri.pipeline.reconstruct import Reconstruction
+    from bayesmri.recon.reconstruct import Reconstruction
 
 
 def as_kspace(z: ArrayLike, mask: ArrayLike | None = None) -> KSpace:
@@ -114,7 +114,7 @@ def reconstruct(
     sensitivities: of the coils, complex (coils, H, W), (sets, coils, H, W) or (slices, sets, coils, H, W), for models
         that know coils; estimated from the central lines unless given.
     """
-    from bayesmri.pipeline.reconstruct import reconstruct as run
+    from bayesmri.recon.reconstruct import reconstruct as run
     from bayesmri.sampler import slice_digest
 
     method, learned = _named(model)
@@ -166,11 +166,11 @@ def calibrate(
     region: pixels that are counted, everywhere or foreground.
     cap: the largest share of a subject's pixels that counts as missed; by the number of subjects unless given.
     """
+    from bayesmri.evaluation.calibrate import Wanted, with_bound
+    from bayesmri.evaluation.calibrate import calibrate as run
     from bayesmri.model import Model
-    from bayesmri.pipeline.calibrate import Wanted, with_bound
-    from bayesmri.pipeline.calibrate import calibrate as run
-    from bayesmri.pipeline.methods import model_name
-    from bayesmri.pipeline.study_volumes import Loaded, load_stochastic
+    from bayesmri.recon.method import model_name
+    from bayesmri.studies.volumes import Loaded, load_stochastic
 
     loaded = Loaded(model_name(model), Path(), model) if isinstance(model, Model) else load_stochastic(str(model))
     wanted = Wanted(

@@ -22,15 +22,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from bayesmri.atomic import atomic_path
-from bayesmri.bounds import Calibration
+from bayesmri.bounds.bound import Calibration
 from bayesmri.config import as_dict, parse
 from bayesmri.errors import BayesMRIError, ModelError
-from bayesmri.fast import Predictor, PredictorConfig
+from bayesmri.io.atomic import atomic_path
+from bayesmri.io.provenance import sha256
 from bayesmri.model import KINDS, Coils, Learned, Model, build
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.block_gaussian import BlockGaussian, check_L
-from bayesmri.provenance import sha256
+from bayesmri.posterior.predictor import Predictor, PredictorConfig
 from bayesmri.zoo import find
 
 FORMAT = 3

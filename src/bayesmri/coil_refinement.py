@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from bayesmri.physics.calibration import middle_lines, n_central_lines
+from bayesmri.physics.centre import middle_lines, n_central_lines
 from bayesmri.physics.data_terms import Coupled
 from bayesmri.physics.espirit import FEWEST, MOST, espirit_sets
 from bayesmri.physics.fourier import fft2c

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bayesmri.errors import DataError, ShapeError
-from bayesmri.geometry import center_window
+from bayesmri.io.geometry import center_window
 
 CROP = (320, 320)
 WINDOW = 7

@@ -12,13 +12,13 @@ from bayesmri.baselines.network import BoundNetwork, Network, build_network
 from bayesmri.baselines.sigmanet import SigmaNet, SigmaNetConfig
 from bayesmri.baselines.unet import UNet, UNetConfig
 from bayesmri.baselines.varnet import VarNet, VarNetConfig
-from bayesmri.bounds import Calibration
+from bayesmri.bounds.bound import Calibration
 from bayesmri.errors import ConfigError, ModelError
-from bayesmri.fast import Predictor
 from bayesmri.physics.coils import CoilMode, coil_gram, compress_coils, compression_matrix
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.base import Posterior
 from bayesmri.posterior.delta import Delta
+from bayesmri.posterior.predictor import Predictor
 from bayesmri.regularizers.base import Bound, ParametricRegularizer, Regularizer
 from bayesmri.regularizers.foe import FoE, FoEConfig
 from bayesmri.regularizers.tdv import TDV, TDVConfig

@@ -69,7 +69,9 @@ def entry(kind: str) -> Entry:
     try:
         return _entries[kind]
     except KeyError:
-        raise ConfigError(f"got the kind {kind!r}, expected one of {', '.join(_entries)}; --plugin loads more") from None
+        raise ConfigError(
+            f"got the kind {kind!r}, expected one of {', '.join(_entries)}; --plugin loads more"
+        ) from None
 
 
 def of_config(config: object) -> Entry:
@@ -92,7 +94,9 @@ def load_plugin(name: str) -> None:
     except ConfigError:
         raise
     except Exception as error:  # a plug-in is a stranger's code: whatever it raises is said in one line
-        raise ConfigError(f"the plug-in {name} cannot be loaded ({type(error).__name__}: {error}); correct it") from error
+        raise ConfigError(
+            f"the plug-in {name} cannot be loaded ({type(error).__name__}: {error}); correct it"
+        ) from error
 
 
 def load_installed() -> None:

@@ -11,7 +11,7 @@ from bayesmri.baselines.down_up import DownUp
 from bayesmri.baselines.network import Network, check_counts, draw_convolutions_, to_unit
 from bayesmri.complexes import to_complex, to_real
 from bayesmri.errors import ConfigError, ShapeError
-from bayesmri.physics.calibration import sensitivities
+from bayesmri.physics.centre import sensitivities
 from bayesmri.physics.conjugate_gradients import conjugate_gradients
 from bayesmri.physics.espirit import espirit
 from bayesmri.physics.fidelity import fidelity_grad, prox_data

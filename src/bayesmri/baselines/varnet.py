@@ -11,7 +11,7 @@ from bayesmri.baselines.network import Network, check_counts, draw_convolutions_
 from bayesmri.baselines.unet import Hourglass, smallest_image
 from bayesmri.complexes import to_complex, to_real
 from bayesmri.errors import ConfigError
-from bayesmri.physics.calibration import n_central_lines, unit_rss
+from bayesmri.physics.centre import n_central_lines, unit_rss
 from bayesmri.physics.fourier import fft2c, ifft2c
 
 CALM = 0.1  # factor of the last convolutions' start values: the steps start as small changes of k

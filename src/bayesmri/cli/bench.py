@@ -8,8 +8,8 @@ from typing import Any
 from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json
 from bayesmri.errors import ConfigError
-from bayesmri.memory import keep_memory
-from bayesmri.pipeline.options import Trial
+from bayesmri.machine.memory import keep_memory
+from bayesmri.recon.request import Trial
 
 
 def bench(
@@ -62,8 +62,8 @@ def bench(
     if given:
         names = " and ".join(f"--{name}" for name in given)
         raise ConfigError(f"{names} came without --uncertainty: give that too, or leave out what belongs to it")
-    from bayesmri.pipeline.bench import Effort
-    from bayesmri.pipeline.bench import bench as run
+    from bayesmri.benchmarks.speed import Effort
+    from bayesmri.benchmarks.speed import bench as run
 
     result = run(
         Effort(repeats=repeats, memory=memory),
@@ -86,7 +86,7 @@ def trade_off(trial: Trial, *, threads: int | None, json: bool) -> None:
     """Error against cost, for both routes."""
     import torch
 
-    from bayesmri.pipeline.bench_uncertainty import bench_uncertainty
+    from bayesmri.benchmarks.uncertainty import bench_uncertainty
 
     if threads is not None:
         torch.set_num_threads(threads)

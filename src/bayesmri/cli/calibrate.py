@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from bayesmri.bounds import FLOOR, Region, percent
+from bayesmri.bounds.bound import FLOOR, Region, percent
 from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json, print_notes
 from bayesmri.cli.progress import progress
-from bayesmri.memory import keep_memory
-from bayesmri.pipeline.calibrate import Wanted, calibrate_file
+from bayesmri.evaluation.calibrate import Wanted, calibrate_file
+from bayesmri.machine.memory import keep_memory
 
 SHARES = ("coverage", "worst", "held_out", "in_foreground")
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bayesmri.cli.output import print_json
-from bayesmri.pipeline.curves import draw_curves
+from bayesmri.evaluation.curves import draw_curves
 
 
 def curves(

@@ -6,7 +6,7 @@ from pathlib import Path
 from bayesmri.cli.options import Out
 from bayesmri.cli.output import print_json, print_metrics, sampling_line
 from bayesmri.cli.progress import progress
-from bayesmri.pipeline.demo import demo as run
+from bayesmri.recon.demo import demo as run
 
 NAMES = {"tv": "total variation"}
 

@@ -52,7 +52,7 @@ def distill(
     json
         Print JSON instead of text.
     """
-    from bayesmri.pipeline.distill import distill_file
+    from bayesmri.evaluation.distill import distill_file
     from bayesmri.training.distill import DistillConfig
 
     wanted = DistillConfig(elements=elements, samples=samples, iterations=iterations, features=features, seed=seed)

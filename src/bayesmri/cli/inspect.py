@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bayesmri.cli.output import print_json
-from bayesmri.pipeline.inspect import Inspection, inspect_file
+from bayesmri.io.inspect import Inspection, inspect_file
 
 
 def inspect(file: Path, /, *, json: bool = False) -> None:

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from bayesmri.bounds import percent
+from bayesmri.bounds.bound import percent
 from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json, print_metrics, print_notes, sampling_line
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
-from bayesmri.memory import keep_memory
-from bayesmri.pipeline.files import reconstruct_file, with_ending
-from bayesmri.pipeline.options import MethodName, Options
-from bayesmri.pipeline.sampling import Sampling
+from bayesmri.machine.memory import keep_memory
+from bayesmri.recon.acquisition import Sampling
+from bayesmri.recon.files import reconstruct_file, with_ending
+from bayesmri.recon.request import MethodName, Options
 
 
 def recon(

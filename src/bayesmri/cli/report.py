@@ -6,8 +6,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bayesmri.cli.output import count, print_json
-from bayesmri.pipeline.files import with_ending
-from bayesmri.pipeline.report_page import MEGABYTES, report_file
+from bayesmri.recon.files import with_ending
+from bayesmri.report.file import MEGABYTES, report_file
 
 
 def report(

@@ -8,7 +8,7 @@ from bayesmri.cli.options import Out, Whole, parse_shape
 from bayesmri.cli.output import count, print_json, print_notes
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
-from bayesmri.pipeline.files import PhantomRequest, simulate_file
+from bayesmri.recon.files import PhantomRequest, simulate_file
 
 
 def simulate(

@@ -11,9 +11,9 @@ from bayesmri.cli.options import Out, Whole
 from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
-from bayesmri.pipeline.study import Request
-from bayesmri.pipeline.study_redraw import redraw_study
-from bayesmri.pipeline.study_registry import STUDIES, run_study
+from bayesmri.studies.base import Request
+from bayesmri.studies.redraw import redraw_study
+from bayesmri.studies.registry import STUDIES, run_study
 
 
 def study(

@@ -32,8 +32,8 @@ def train(config: Path, /, *overrides: Overrides, out: Run, resume: bool = False
     dry_run
         Print as JSON what would be trained: parameters, data, schedule, memory and time; train nothing.
     """
-    from bayesmri.pipeline import train as pipeline
-    from bayesmri.pipeline.train_plan import plan
+    from bayesmri.training import run_folder as pipeline
+    from bayesmri.training.plan import plan
 
     settings = pipeline.read_config(config, overrides)
     if dry_run:

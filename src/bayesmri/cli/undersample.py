@@ -4,8 +4,8 @@ from pathlib import Path
 
 from bayesmri.cli.options import Out, Whole
 from bayesmri.cli.output import print_json, print_notes, sampling_line
-from bayesmri.pipeline.files import undersample_file
-from bayesmri.pipeline.sampling import RULES, Sampling
+from bayesmri.recon.acquisition import RULES, Sampling
+from bayesmri.recon.files import undersample_file
 
 
 def undersample(

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from bayesmri.data.formats import read, sniff, volume_paths
-from bayesmri.data.kspace import Header, KSpace, check_grid
 from bayesmri.data.phantom import Anatomy
-from bayesmri.data.safe_h5 import dataset, names, open_h5, text_attribute
 from bayesmri.errors import BayesMRIError, ConfigError, DataError
+from bayesmri.io.formats import read, sniff, volume_paths
+from bayesmri.io.safe_h5 import dataset, names, open_h5, text_attribute
+from bayesmri.kspace import Header, KSpace, check_grid
 
 LAYOUTS = {"fastmri": "kspace", "images-h5": "image"}  # formats of which one slice can be read
 Split = Literal["both", "train", "val"]

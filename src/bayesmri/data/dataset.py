@@ -18,7 +18,7 @@ from bayesmri.data.catalog import Catalog, SourceConfig, Volume, find
 from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.data.volumes import SliceReader
 from bayesmri.errors import ConfigError, DataError
-from bayesmri.physics.calibration import middle_lines, n_central_lines
+from bayesmri.physics.centre import middle_lines, n_central_lines
 from bayesmri.physics.coils import CoilMode, coil_gram, compress_coils, compression_matrix, emulate_single_coil
 from bayesmri.physics.espirit import FEWEST, MOST
 from bayesmri.physics.fourier import fft2c, ifft2c

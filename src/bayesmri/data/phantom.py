@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bayesmri.data.guard import byte_budget, sizes
-from bayesmri.data.kspace import MIN_SIZE
 from bayesmri.data.phantom_canvas import Canvas, Field, Scene
 from bayesmri.data.phantom_head import head
 from bayesmri.data.phantom_knee import knee
 from bayesmri.data.phantom_leaves import leaves
 from bayesmri.errors import ConfigError, ShapeError
+from bayesmri.io.guard import byte_budget, sizes
+from bayesmri.kspace import MIN_SIZE
 
 Anatomy = Literal["knee", "head", "leaves"]
 Contrast = Literal["PD", "PD-FS"]

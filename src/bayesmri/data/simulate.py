@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bayesmri.data.guard import byte_budget, human, sizes
 from bayesmri.errors import ConfigError
+from bayesmri.io.guard import byte_budget, human, sizes
 from bayesmri.physics.fourier import fft2c
 from bayesmri.physics.scene import add_noise, loop_sensitivities, smooth_phase
 

@@ -13,11 +13,11 @@ from torch import Tensor
 from bayesmri.complexes import rss
 from bayesmri.data.cache import Array, ArrayCache
 from bayesmri.data.catalog import Volume
-from bayesmri.data.formats import read
-from bayesmri.data.kspace import KSpace, check_finite
 from bayesmri.data.phantom import Anatomy, Contrast, PhantomSpec, phantom
-from bayesmri.data.safe_h5 import dataset, open_h5
 from bayesmri.errors import DataError
+from bayesmri.io.formats import read
+from bayesmri.io.safe_h5 import dataset, open_h5
+from bayesmri.kspace import KSpace, check_finite
 from bayesmri.physics.coils import emulate_single_coil
 from bayesmri.physics.fourier import ifft2c
 

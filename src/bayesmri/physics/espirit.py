@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from bayesmri.physics.calibration import n_central_lines, sensitivities
+from bayesmri.physics.centre import n_central_lines, sensitivities
 
 KERNEL = 4  # k: width and height of the patches of k-space
 FEWEST = 8  # central lines: with fewer there are too few patches to learn from

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from bayesmri.complexes import rss
-from bayesmri.physics.calibration import n_central_lines
+from bayesmri.physics.centre import n_central_lines
 from bayesmri.physics.data_terms import Coupled
 from bayesmri.physics.espirit import FEWEST, espirit_sets
 from bayesmri.physics.fourier import ifft2c

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bayesmri.bounds import percent
+from bayesmri.bounds.bound import percent
 from bayesmri.zoo import Shipped, trained_for
 
 Line = tuple[str, str]

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib import colormaps
 
-from bayesmri.report.study_style import aligned, figure, finish, write
+from bayesmri.report.figure_style import aligned, figure, finish, write
 
 Numbers = Mapping[str, Any]
 SMOOTH = 0.8  # of the loss, which is noisy: the share of the past in a moving average

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.data.results import Result
-from bayesmri.geometry import center_window
+from bayesmri.io.geometry import center_window
+from bayesmri.io.results import Result
 from bayesmri.report.pack import Packed, decades, image
 from bayesmri.report.page_budget import Budget, as_json, middle_out, slices_text
 from bayesmri.report.page_names import kspace_names, layer_names, mask_name

@@ -1,7 +1,7 @@
 """What things are called on a page, and in one line what they are."""
 
-from bayesmri.bounds import percent
-from bayesmri.data.results import Result
+from bayesmri.bounds.bound import percent
+from bayesmri.io.results import Result
 
 Names = dict[str, str]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bayesmri.data.results import Result
+from bayesmri.io.results import Result
 from bayesmri.report.pack import Packed, change
 from bayesmri.report.page_budget import Budget, as_json, middle_out, slices_text
 from bayesmri.report.page_names import samples_name

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from bayesmri.data.guard import one_line
-from bayesmri.data.results import Result
+from bayesmri.io.guard import one_line
+from bayesmri.io.results import Result
 from bayesmri.metrics import Metrics
 from bayesmri.report.page import number_table, paragraph, words_table
 from bayesmri.report.page_names import is_mean, level_text

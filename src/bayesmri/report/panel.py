@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from bayesmri.atomic import atomic_path, check_values
-from bayesmri.bounds import percent
+from bayesmri.bounds.bound import percent
 from bayesmri.errors import ShapeError
+from bayesmri.io.atomic import atomic_path, check_values
 from bayesmri.metrics import Metrics
 
 Image = NDArray[np.floating]

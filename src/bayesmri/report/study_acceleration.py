@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from bayesmri.metrics import PSNR_CAP
-from bayesmri.report.study_style import BLUE, GREEN, GREY, ORANGE, aligned, caption, count, figure, finish, write
+from bayesmri.report.figure_style import BLUE, GREEN, GREY, ORANGE, aligned, caption, count, figure, finish, write
 
 Numbers = Mapping[str, Any]
 

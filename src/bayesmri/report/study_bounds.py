@@ -5,8 +5,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from bayesmri.bounds import percent
-from bayesmri.report.study_style import BLUE, GREEN, GREY, ORANGE, finish
+from bayesmri.bounds.bound import percent
+from bayesmri.report.figure_style import BLUE, GREEN, GREY, ORANGE, finish
 
 Numbers = Mapping[str, Any]
 Order = Mapping[tuple[str, ...], int]

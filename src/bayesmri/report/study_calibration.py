@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from bayesmri.report.figure_style import BLUE, GREEN, GREY, ORANGE, aligned, caption, count, figure, finish, write
 from bayesmri.report.study_bounds import bound_panel, bound_sentences
-from bayesmri.report.study_style import BLUE, GREEN, GREY, ORANGE, aligned, caption, count, figure, finish, write
 
 Numbers = Mapping[str, Any]
 

@@ -7,8 +7,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
+from bayesmri.report.figure_style import GREY, aligned, caption, count, figure, finish, write
 from bayesmri.report.study_methods import area_text, colours, key_line, label, percent_axes, roc_axes, short_names
-from bayesmri.report.study_style import GREY, aligned, caption, count, figure, finish, write
 
 Numbers = Mapping[str, Any]
 Value = Callable[[Numbers], float | None]

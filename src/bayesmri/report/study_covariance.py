@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.ticker import MaxNLocator
 
-from bayesmri.report.study_style import BLUE, ORANGE, aligned, caption, figure, finish, write
+from bayesmri.report.figure_style import BLUE, ORANGE, aligned, caption, figure, finish, write
 
 Numbers = Mapping[str, Any]
 Row = Mapping[str, Any]

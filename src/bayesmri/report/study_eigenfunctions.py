@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from bayesmri.report.figure_style import BLUE, GREEN, GREY, ORANGE, aligned, caption, figure, finish, write
 from bayesmri.report.panel import window
-from bayesmri.report.study_style import BLUE, GREEN, GREY, ORANGE, aligned, caption, figure, finish, write
 
 Numbers = Mapping[str, Any]
 Image = NDArray[np.float64]

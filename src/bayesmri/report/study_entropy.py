@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 
-from bayesmri.report.study_style import aligned, count, figure, finish, write
+from bayesmri.report.figure_style import aligned, count, figure, finish, write
 
 Numbers = Mapping[str, Any]
 Row = Mapping[str, Any]

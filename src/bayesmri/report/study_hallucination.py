@@ -12,6 +12,7 @@ from matplotlib.patches import Circle
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
+from bayesmri.report.figure_style import aligned, caption, count, figure, finish, write
 from bayesmri.report.study_methods import (
     area_text,
     colours,
@@ -22,7 +23,6 @@ from bayesmri.report.study_methods import (
     roc_axes,
     short_names,
 )
-from bayesmri.report.study_style import aligned, caption, count, figure, finish, write
 
 Numbers = Mapping[str, Any]
 Image = NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from bayesmri.report.study_style import BLUE, GREY, ORANGE, caption, count, figure, finish, write
+from bayesmri.report.figure_style import BLUE, GREY, ORANGE, caption, count, figure, finish, write
 
 Numbers = Mapping[str, Any]
 DECADES = 4.5  # shown below the maximum: the noise of k-space lies there

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from bayesmri.report.study_style import BLUE, GREEN, GREY, ORANGE, finish
+from bayesmri.report.figure_style import BLUE, GREEN, GREY, ORANGE, finish
 
 Numbers = Mapping[str, Any]
 

@@ -13,9 +13,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from bayesmri.report.figure_style import ORANGE, aligned, count, write
 from bayesmri.report.panel import window
 from bayesmri.report.study_samples import Square
-from bayesmri.report.study_style import ORANGE, aligned, count, write
 
 Numbers = Mapping[str, Any]
 Image = NDArray[np.float64]

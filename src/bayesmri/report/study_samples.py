@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
+from bayesmri.report.figure_style import BLUE, GREEN, ORANGE, aligned, caption, count, figure, write
 from bayesmri.report.panel import window
-from bayesmri.report.study_style import BLUE, GREEN, ORANGE, aligned, caption, count, figure, write
 
 Numbers = Mapping[str, Any]
 Image = NDArray[np.float64]

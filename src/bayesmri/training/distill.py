@@ -10,10 +10,10 @@ from torch import Tensor
 from bayesmri.complexes import rss
 from bayesmri.data.dataset import Batch, Dataset, generator
 from bayesmri.errors import ConfigError, DivergedError, ModelError
-from bayesmri.fast import Few, Predictor, PredictorConfig, fit_kappa
 from bayesmri.model import Model
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.posterior.delta import Delta
+from bayesmri.posterior.predictor import Few, Predictor, PredictorConfig, fit_kappa
 from bayesmri.regularizers.base import Bound, ParametricRegularizer
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bayesmri.atomic import atomic_path
+from bayesmri.io.atomic import atomic_path
 
 JOURNAL = "metrics.jsonl"
 

@@ -1,0 +1,1 @@
+"""Error bounds: their value, and how conformal risk control finds them."""

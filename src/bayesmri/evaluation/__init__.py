@@ -1,0 +1,1 @@
+"""Comparing, calibrating and publishing models."""

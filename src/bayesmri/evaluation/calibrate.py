@@ -1,0 +1,320 @@
+"""Scale σ̂ into error bounds with data that the model has not seen, and store them with the model."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayesmri.bounds.bound import FLOOR, Calibration, Region, Setting, check_level, percent
+from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, ModelError, OutputError, ShapeError
+from bayesmri.io.atomic import check_target
+from bayesmri.recon.files import Progress
+from bayesmri.recon.request import FAST_SAMPLES
+from bayesmri.studies.base import SAMPLES, Request
+from bayesmri.zoo import FOLDER as SHIPPED
+
+if TYPE_CHECKING:
+    from bayesmri.evaluation.subjects import Subjects
+    from bayesmri.model import Model
+    from bayesmri.studies.volumes import Loaded
+
+LEAST = 3  # subjects: of fewer nothing can be left out and the rest still compared
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A bound to be calibrated.
+
+    acceleration: R, None for the model's own. samples: N, None for 32, or 6 of the fast route.
+    region: the pixels that are counted. cap: the largest share of a subject that counts as missed, None by the number
+    of subjects. floor: f. by_file: every file is a subject, whatever patient it names.
+    slices: only so many middle slices of every volume. coils, snr_db: simulated for magnitude images.
+    """
+
+    data: Path
+    level: float = 0.9
+    acceleration: float | None = None
+    samples: int | None = None
+    fast: bool = False
+    region: Region = "everywhere"
+    cap: float | None = None
+    floor: float = FLOOR
+    by_file: bool = False
+    slices: int | None = None
+    mask: str = "random"
+    center_fraction: float | None = None
+    coils: int = 1
+    snr_db: float | None = 30.0
+    device: str = "cpu"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+        if self.cap is not None and not 1 - self.level <= self.cap <= 1:
+            raise ConfigError(f"cap {self.cap:g} at the level {self.level:g}: want a share from 1 − level to 1")
+        if not 0 < self.floor < 1:
+            raise ConfigError(f"floor {self.floor:g}: want a share of the maximum above 0 and below 1, such as {FLOOR}")
+
+    def request(self, name: str, R: float) -> Request:
+        """As studies ask for volumes and their samples."""
+        return Request(
+            models=(name,),
+            data=self.data,
+            accelerations=(R,),
+            samples=(FAST_SAMPLES if self.fast else SAMPLES) if self.samples is None else self.samples,
+            slices=self.slices,
+            mask=self.mask,
+            center_fraction=self.center_fraction,
+            coils=self.coils,
+            snr_db=self.snr_db,
+            device=self.device,
+            seed=self.seed,
+        )
+
+
+def calibrate_file(
+    model: str, wanted: Wanted, out: Path | None = None, *, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Calibrates a model and writes it with the bound: to `out` (.json, weights beside it), or into its own file."""
+    from bayesmri.checkpoint import annotate, locate
+    from bayesmri.studies.volumes import load_stochastic
+
+    path = locate(Path(model))
+    target = _target(path, out)
+    loaded = load_stochastic(model)
+    found, facts = calibrate(loaded, wanted, progress=progress)
+    annotate(path, target, with_bound(loaded.model, found).calibrations)
+    return {"model": loaded.name, **facts, "outputs": [str(target), str(target.with_suffix(".safetensors"))]}
+
+
+def with_bound(model: "Model", found: Calibration) -> "Model":
+    """The model with one more bound; one of the same level and setting gives way."""
+    kept = [c for c in model.calibrations if (c.level, c.setting) != (found.level, found.setting)]
+    ordered = sorted([*kept, found], key=lambda c: (c.setting.acceleration, c.level, c.setting.samples))
+    return replace(model, calibrations=tuple(ordered))
+
+
+def calibrate(
+    loaded: "Loaded", wanted: Wanted, *, progress: Progress | None = None
+) -> tuple[Calibration, dict[str, Any]]:
+    """The bound, and what it was made of: coverage of every subject, files left out, warnings."""
+    import torch
+
+    from bayesmri.io.provenance import provenance
+
+    R = wanted.acceleration if wanted.acceleration is not None else loaded.model.acceleration or 4.0
+    request = wanted.request(loaded.name, R)
+    _count_first(wanted, R, request)
+    subjects, files, skipped = _gathered(loaded, wanted, request, progress)
+    setting = Setting(
+        acceleration=R,
+        mask="random" if wanted.mask == "random" else "equispaced",
+        center_fraction=wanted.center_fraction,
+        coil_mode=loaded.model.coils.mode,
+        Q=loaded.model.coils.Q,
+        arrays=(min(files.values()), max(files.values())),
+        samples=int(request.samples or 0),
+        fast=wanted.fast,
+    )
+    origin = provenance(
+        command="calibrate",
+        config=asdict(wanted),
+        seed=wanted.seed,
+        inputs=list(files),
+        threads=torch.get_num_threads(),
+    )
+    found, rows = fitted(subjects, wanted, setting, left_out=skipped)
+    found = replace(found, provenance=origin)
+    warnings = _warnings(found) + _seen_before(loaded.model, [path.name for path in files])
+    return found, {**_facts(found), "rows": rows, "skipped": skipped, "warnings": warnings}
+
+
+def _gathered(
+    loaded: "Loaded", wanted: Wanted, request: Request, progress: Progress | None
+) -> tuple["Subjects", dict[Path, int], list[str]]:
+    """The subjects, the files that they came from with the coils of each, and what had to be left out."""
+    from bayesmri.evaluation.subjects import Subjects
+    from bayesmri.studies.volumes import Volumes, counted, n_coils, sample_volume
+
+    (R,) = request.accelerations
+    volumes, subjects = Volumes(request), Subjects(wanted.floor, wanted.by_file)
+    files: dict[Path, int] = {}
+    with counted(progress, request) as advance:
+        for path, full in volumes:
+            coils = n_coils(full, loaded)
+            try:
+                _check_coils(loaded.model, coils)
+                result = sample_volume(full, path, R, loaded, request, fast=wanted.fast)
+            except (DataError, MaskError, ShapeError) as error:
+                volumes.skipped.append(f"{path.name}: {error}")
+                continue
+            subjects.add(path, result)
+            files[path] = coils
+            advance()
+    if not files:
+        raise DataError(f"no volume in {wanted.data} can be calibrated with: {'; '.join(volumes.skipped[:3])}")
+    return subjects, files, volumes.skipped
+
+
+def fitted(
+    subjects: "Subjects", wanted: Wanted, setting: Setting, *, left_out: Sequence[str] = ()
+) -> tuple[Calibration, list[dict[str, Any]]]:
+    """λ̂ of all subjects with pixels in the region, and each one's coverage. left_out: other volumes, and why."""
+    from bayesmri.bounds.conformal import conformal_factor, leave_one_out, missed
+
+    given, scores = subjects.of(wanted.region), subjects.scores(wanted.region)
+    n, level = len(given), wanted.level
+    pixels = min((s.size for s in scores), default=0)
+    cap = _cap(wanted, n, volumes=subjects.volumes, pixels=pixels, left_out=left_out)
+    factor = conformal_factor(scores, level=level, cap=cap)
+    covered = [1 - missed(s, factor) for s in scores]
+    body = [1 - missed(s, factor) for s in subjects.scores("foreground")]
+    left = leave_one_out(scores, level=level, cap=cap)
+    rows = [
+        {
+            "files": subject.files,
+            "coverage": coverage,
+            "held_out": left[i].coverage if left else None,
+            "mean_bound": factor * subject.regions[wanted.region].mean_width,
+        }
+        for i, (subject, coverage) in enumerate(zip(given, covered, strict=True))
+    ]
+    found = Calibration(
+        level=level,
+        factor=factor,
+        floor=wanted.floor,
+        region=wanted.region,
+        setting=setting,
+        cap=cap,
+        subjects=n,
+        volumes=sum(len(subject.files) for subject in given),
+        coverage=math.fsum(covered) / n,
+        worst=min(covered),
+        in_foreground=math.fsum(body) / len(body) if body else None,
+        held_out=math.fsum(x.coverage for x in left) / n if left else None,
+        slices=wanted.slices,
+    )
+    return found, rows
+
+
+def _count_first(wanted: Wanted, R: float, request: Request) -> None:
+    """Too few subjects or pixels are refused before anything is reconstructed.
+
+    Files that cannot be read, or have too few lines for R, do not count. The pixels are those of the whole grid: the
+    region may hold fewer.
+    """
+    from bayesmri.data.catalog import probe
+    from bayesmri.evaluation.table import check_masks, data_files, sampling_of
+    from bayesmri.recon.acquisition import draw_mask
+    from bayesmri.studies.volumes import rules
+
+    check_masks(rules(request), (R,))
+    pixels: Counter[str] = Counter()
+    volumes, left_out = 0, []
+    for path in data_files(wanted.data):
+        try:
+            found = probe(path)
+            draw_mask(found.shape[-1], sampling_of(path, R, rules(request)))
+        except BayesMRIError as error:
+            left_out.append(f"{path.name}: {error}")
+            continue
+        slices = found.slices if wanted.slices is None else min(found.slices, wanted.slices)
+        pixels[str(path) if wanted.by_file else found.subject] += slices * math.prod(found.shape)
+        volumes += 1
+    _cap(wanted, len(pixels), volumes=volumes, pixels=min(pixels.values(), default=0), left_out=left_out)
+
+
+def _check_coils(model: "Model", coils: int) -> None:
+    """Of one volume, as the model takes it; what else is wrong with a model is so for all volumes."""
+    if model.coils.mode == "raw" and coils != model.coils.Q:
+        raise ShapeError(f"data of {coils} coils came to a model of {model.coils.Q} raw coils")
+
+
+def _cap(wanted: Wanted, n: int, *, volumes: int, pixels: int, left_out: Sequence[str]) -> float:
+    """B for n subjects, if they are enough for a finite factor. pixels: of the smallest of them."""
+    from bayesmri.bounds.conformal import ROUNDING, chosen_cap, highest_level, least_subjects
+
+    level, cap = wanted.level, wanted.cap
+    if cap is None:
+        cap = chosen_cap(max(1, n), level)
+    need, highest = max(LEAST, least_subjects(level, cap)), highest_level(n, pixels, wanted.cap)
+    if n < need:
+        or_level = f", or a level of at most {_down(highest)}" if n >= LEAST else ""
+        without = f"; left out: {'; '.join(left_out[:3])}" if left_out else ""
+        raise DataError(
+            f"{volumes} fully sampled volumes of {n} subject{'s' * (n != 1)} came to calibrate at the level {level}: "
+            f"want at least {need} subjects{or_level}, or --by-file where every file is a subject of its own{without}"
+        )
+    if level > highest + ROUNDING:
+        raise DataError(
+            f"the level {level} lets a subject of {pixels} pixels miss less than one of them, a promise of nothing: "
+            f"want a level of at most {_down(highest)}, or more slices of every subject"
+        )
+    return cap
+
+
+def _down(level: float) -> str:
+    """Rounded so that it is not above itself, to the second digit of what is missing to 1."""
+    digits = 1 - math.floor(math.log10(1 - level))
+    return f"{math.floor(level * 10**digits) / 10**digits:.{digits}f}".rstrip("0")
+
+
+def _facts(found: Calibration) -> dict[str, Any]:
+    """JSON values, without the provenance."""
+    return {**asdict(replace(found, provenance={})), "guarantee": found.guarantee}
+
+
+def _warnings(found: Calibration) -> list[str]:
+    """What limits the promise, one sentence each."""
+    from bayesmri.bounds.conformal import OVERSHOOT, overshoot
+
+    said, alpha = [], 1 - found.level
+    if found.cap < 1:
+        many = math.ceil((1 - alpha) / OVERSHOOT)
+        said.append(
+            f"{found.subjects} subjects are few: the promise counts no subject with more than {100 * found.cap:.3g} % "
+            f"of its pixels; {many} subjects or more give one without that limit"
+        )
+    if 1 - found.worst > found.cap:
+        said.append(
+            f"one subject exceeds the bound in {percent(1 - found.worst, '.0f')} % of its pixels: subjects differ more "
+            "than the promise covers; calibrate for one kind of data at a time"
+        )
+    if overshoot(found.subjects, found.level, found.cap) > OVERSHOOT:
+        said.append(
+            f"the correction for {found.subjects} subjects widens the bound: they are covered to "
+            f"{percent(found.coverage, '.1f')} % on average"
+        )
+    if found.slices is not None:
+        said.append("only middle slices were calibrated: the promise is for such slices")
+    return said
+
+
+def _seen_before(model: "Model", names: list[str]) -> list[str]:
+    """Files called as one that the model was trained on."""
+    data = model.card.get("data") or {}
+    trained = set((data.get("train") or {}).get("sources", ()))
+    same = [name for name in names if name in trained]
+    if not same:
+        return []
+    shown = ", ".join(same[:3]) + (", …" if len(same) > 3 else "")
+    return [f"{shown}: the model was trained on files of this name; if they are the same, nothing is promised"]
+
+
+def _target(path: Path, out: Path | None) -> Path:
+    """Where the model goes; never into the installed package, nor into a training run."""
+    if out is None:
+        if path.parent.resolve() == SHIPPED.resolve() or path.with_suffix(".state.safetensors").exists():
+            raise ConfigError(f"{path.stem} is not to be written to: give -o MODEL.json, a copy with the bound is made")
+        out = path
+    if out.suffix != ".json":
+        raise ConfigError(f"output {out.name}: want a name that ends in .json, with the weights beside it")
+    if out.parent.resolve() == SHIPPED.resolve():
+        raise OutputError(f"cannot write {out.name} into the installed package: give a folder of your own")
+    for file in (out, out.with_suffix(".safetensors")):
+        check_target(file)
+    if out.exists() and out.resolve() != path.resolve() and out.with_suffix(".state.safetensors").exists():
+        raise ModelError(f"{out.name} is a checkpoint of a training run: give another name")
+    return out

@@ -1,0 +1,125 @@
+"""BART `.cfl/.hdr`: a text header of dimensions and column-major complex64."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.errors import FormatError
+from bayesmri.io.acquired import finish
+from bayesmri.io.guard import byte_budget, check_bytes, damaged_as_format_error, one_line, regular_file, sizes
+from bayesmri.io.safe_h5 import to_complex64
+from bayesmri.kspace import Header, KSpace
+
+READ, PHASE1, PHASE2, COIL, MAPS, SLICE, AVG = 0, 1, 2, 3, 4, 13, 14
+AXES = 16
+MARK = b"# Dimensions"
+MAX_HEADER = 2**20
+
+
+def cfl_pair(path: Path) -> tuple[Path, Path] | None:
+    """(header, data) where `path` is either of the pair or their common name, and the header reads like BART's."""
+    base = str(path)
+    if path.suffix in (".cfl", ".hdr"):
+        base = base[:-4]
+    header, data = Path(base + ".hdr"), Path(base + ".cfl")
+    try:
+        if not header.is_file():  # a pipe would block
+            return None
+        with header.open("rb") as file:
+            return (header, data) if MARK in file.read(4096) else None
+    except (OSError, ValueError):
+        return None
+
+
+def read_cfl(path: Path, *, budget: int | None = None) -> KSpace:
+    """Dimensions (read, phase1, 1, coils) with slices in dimension 13 become (slices, Q, H = read, W = phase1)."""
+    array, dims = _read(path, budget)
+    _refuse_other_layouts(path, dims)
+    z, notes = _to_slices(array)
+    facts = {"BART dimensions": sizes(dims[: _last_used(dims) + 1])}
+    return finish(z, Header(source="BART cfl", facts=facts, notes=notes))
+
+
+def read_maps(path: Path, *, budget: int | None = None) -> NDArray[np.complex64]:
+    """Sensitivities as `bart ecalib` writes them, (read, phase1, 1, coils, sets): (slices, sets, Q, H, W)."""
+    array, dims = _read(path, budget)
+    others = [a for a in range(AXES) if a not in (READ, PHASE1, COIL, MAPS, SLICE) and dims[a] > 1]
+    if others:
+        raise FormatError(
+            f"got sensitivities of BART dimensions {sizes(dims)} in {one_line(path)}, expected (read, phase, 1, coils, "
+            "sets) and slices in dimension 13"
+        )
+    keep = (READ, PHASE1, COIL, MAPS, SLICE)
+    part = array[tuple(slice(None) if a in keep else 0 for a in range(AXES))]
+    return to_complex64(part.transpose(4, 3, 2, 0, 1))
+
+
+def _read(path: Path, budget: int | None) -> tuple[NDArray[np.complex64], tuple[int, ...]]:
+    """The array of a pair, all of BART's dimensions, checked before it is read."""
+    pair = cfl_pair(path)
+    if pair is None:
+        raise FormatError(f"{one_line(path)} is no BART file: want a pair NAME.hdr and NAME.cfl")
+    header, data = pair
+    dims = _dimensions(header)
+    stored = regular_file(data)
+    claimed = check_bytes(one_line(data.name), dims, 8, stored=stored, budget=byte_budget(budget))
+    if stored != claimed:
+        raise FormatError(
+            f"{one_line(data)} is damaged or truncated: {header.name} claims {sizes(dims)} values = {claimed} bytes, "
+            f"but {stored} are stored"
+        )
+    if math.prod(dims) == 0:
+        raise FormatError(
+            f"{one_line(path)} has BART dimensions {sizes(dims)}: an axis is empty, there is nothing to reconstruct"
+        )
+    with damaged_as_format_error(data):
+        return np.fromfile(data, dtype="<c8").reshape(dims, order="F"), dims
+
+
+def _dimensions(header: Path) -> tuple[int, ...]:
+    if regular_file(header) > MAX_HEADER:
+        raise FormatError(f"{one_line(header)} is larger than 1 MB: want a BART header of a few lines")
+    with damaged_as_format_error(header):
+        lines = header.read_text("ascii", "replace").splitlines()
+    marked = [i for i, line in enumerate(lines) if line.strip() == MARK.decode()]
+    words = lines[marked[0] + 1].split() if marked and marked[0] + 1 < len(lines) else []
+    plain = all(word.isascii() and word.isdecimal() and len(word) < 16 for word in words)
+    if not words or len(words) > AXES or not plain:
+        raise FormatError(f"{one_line(header)} is damaged: want up to {AXES} positive integers after '# Dimensions'")
+    return tuple(int(word) for word in words) + (1,) * (AXES - len(words))
+
+
+def _refuse_other_layouts(path: Path, dims: tuple[int, ...]) -> None:
+    name = one_line(path)
+    if dims[PHASE2] > 1:
+        raise FormatError(
+            f"{name} has {dims[PHASE2]} steps in BART's dimension 2 (a second phase encoding): want 2-D k-space. "
+            "If they are slices: `bart transpose 2 13 IN OUT`; if it is 3-D: `bart fft -u -i 4 IN TMP` before that"
+        )
+    if dims[READ] == 1:
+        raise FormatError(
+            f"{name} has BART's readout dimension 0 of length 1 (non-Cartesian or already transformed): "
+            "want Cartesian k-space (read, phase, 1, coils)"
+        )
+    if dims[MAPS] > 1:
+        raise FormatError(f"{name} has {dims[MAPS]} maps in BART's dimension 4 (coil sensitivities?): want k-space")
+
+
+def _to_slices(array: NDArray[np.complex64]) -> tuple[NDArray[np.complex64], tuple[str, ...]]:
+    """(slices, Q, H, W) and notes: averages are averaged, of every further axis the first entry is taken."""
+    notes = []
+    if array.shape[AVG] > 1:
+        notes.append(f"{array.shape[AVG]} averages (BART dimension {AVG}) were averaged")
+    others = [a for a in range(AXES) if a not in (READ, PHASE1, COIL, SLICE, AVG) and array.shape[a] > 1]
+    notes += [f"of the {array.shape[a]} entries along BART dimension {a} the first was taken" for a in others]
+    keep = (READ, PHASE1, COIL, SLICE, AVG)
+    part = array[tuple(slice(None) if a in keep else 0 for a in range(AXES))]
+    with np.errstate(over="ignore", invalid="ignore"):  # Inf and NaN pass through to check_finite
+        mean = part.mean(axis=4)
+    return to_complex64(mean.transpose(3, 2, 0, 1)), tuple(notes)
+
+
+def _last_used(dims: tuple[int, ...]) -> int:
+    return max((i for i, n in enumerate(dims) if n > 1), default=0)

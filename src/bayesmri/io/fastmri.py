@@ -1,0 +1,135 @@
+"""fastMRI HDF5: `kspace` (slices, [coils,] H, W), with or without header, reconstruction and mask."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.io.acquired import as_slices, finish, mask_from_file
+from bayesmri.io.h5_geometry import with_geometry
+from bayesmri.io.ismrmrd_xml import Encoding, parse_header
+from bayesmri.io.safe_h5 import (
+    names,
+    number_attribute,
+    open_h5,
+    read_complex,
+    read_real,
+    read_text,
+    text_attribute,
+    where,
+)
+from bayesmri.kspace import MIN_SIZE, Header, KSpace, check_finite, check_grid
+
+AXES = "(slices, rows, columns) of one coil or (slices, coils, rows, columns)"
+TRUTHS = ("reconstruction_rss", "reconstruction_esc", "reconstruction")
+
+
+@dataclass(frozen=True)
+class Truth:
+    image: NDArray[np.float32] | None
+    notes: tuple[str, ...] = ()
+
+
+def read_fastmri(path: Path, *, budget: int | None = None) -> KSpace:
+    """Axis −2 is the readout x of the header's encoded space, axis −1 the phase-encoding y."""
+    with open_h5(path) as file:
+        z = as_slices(read_complex(file, "kspace", ndim=(3, 4), axes=AXES, budget=budget), three="slices")
+        check_grid(z.shape, ndim=4, axes="(slices, coils, H, W)")
+        present = names(file)
+        mask = read_real(file, "mask", ndim=(1, 2, 3, 4), budget=budget) if "mask" in present else None
+        encoding = None
+        if "ismrmrd_header" in present:
+            encoding = parse_header(read_text(file, "ismrmrd_header"), name=where(file, "ismrmrd_header"))
+        truth = _truth(file, z.shape, budget)
+        if mask is None:
+            truth = _in_our_units(truth, z)
+        header = _header(file, z.shape, encoding, truth)
+    return finish(z, header, mask=None if mask is None else mask_from_file(mask, z.shape[-1]), truth=truth.image)
+
+
+def _truth(file: Any, shape: tuple[int, ...], budget: int | None) -> Truth:
+    """The file's own image: RSS for several coils, ESC for one, where either is there and fits."""
+    order = TRUTHS if shape[1] > 1 else ("reconstruction_esc", "reconstruction_rss", "reconstruction")
+    name = next((name for name in order if name in names(file)), None)
+    if name is None:
+        return Truth(None)
+    image = read_real(file, name, ndim=(2, 3), budget=budget)
+    image = image if image.ndim == 3 else image[None]
+    h, w = image.shape[-2:]
+    if len(image) != shape[0] or min(h, w) < MIN_SIZE or h > shape[-2] or w > shape[-1]:
+        note = f"`{name}` of shape {image.shape} does not fit k-space of shape {shape} and was left out"
+        return Truth(None, (note,))
+    with np.errstate(over="ignore"):
+        image = image.astype(np.float32)
+    check_finite(f"`{name}`", image)
+    if image.max() <= 0:
+        return Truth(None, (f"`{name}` has no positive pixel and was left out",))
+    return Truth(image, _disagreement(file, name, float(image.max())))
+
+
+def _in_our_units(truth: Truth, z: NDArray[np.complex64]) -> Truth:
+    """Where the writer's FFT was not the unitary one, its image is too small or too large by √(HW): multiplied back.
+
+    Judged by the middle slice, of data without a mask: its lines are all there unless some are zero, and a factor of
+    √(HW) is far beyond what missing lines do.
+    """
+    image, middle = truth.image, len(z) // 2
+    if image is None or image.shape[-2:] != z.shape[-2:]:
+        return truth
+    own = np.sqrt((np.abs(np.fft.ifft2(z[middle], norm="ortho")) ** 2).sum(axis=0)).max()
+    root = float(np.sqrt(z.shape[-2] * z.shape[-1]))
+    ratio = float(own / max(float(image[middle].max()), 1e-30))
+    factor = next((f for f in (root, 1 / root) if 0.5 < ratio / f < 2), None)
+    if factor is None or root < 4:
+        return truth
+    note = f"the file's own image is in other units than its k-space: multiplied by {factor:.4g}, for a unitary FFT"
+    return replace(truth, image=image * np.float32(factor), notes=(*truth.notes, note))
+
+
+def _disagreement(file: Any, name: str, largest: float) -> tuple[str, ...]:
+    stated = number_attribute(file, "max", shape=())
+    if stated is None or abs(float(stated) - largest) <= 0.01 * abs(largest):
+        return ()
+    return (f"attribute max = {float(stated):.4g} but the largest value of `{name}` is {largest:.4g}",)
+
+
+def _header(file: Any, shape: tuple[int, ...], encoding: Encoding | None, truth: Truth) -> Header:
+    facts = dict(encoding.facts) if encoding else {}
+    facts |= {key: value for key in ("licence", "source", "norm") if (value := text_attribute(file, key))}
+    header = Header(
+        source="fastMRI HDF5",
+        acquisition=text_attribute(file, "acquisition"),
+        patient_id=text_attribute(file, "patient_id"),
+        recon_shape=_recon_shape(shape, encoding, truth),
+        facts=facts,
+        notes=truth.notes,
+    )
+    return _with_geometry(header, file, shape, encoding)
+
+
+def _recon_shape(shape: tuple[int, ...], encoding: Encoding | None, truth: Truth) -> tuple[int, int] | None:
+    """The window the scanner shows, only where it is smaller than the grid.
+
+    It is the truth's, unless the truth covers the whole grid: then the header may still ask for less of it.
+    """
+    H, W = shape[-2:]
+    h, w = (H, W) if truth.image is None else truth.image.shape[-2:]
+    if (h, w) == (H, W) and encoding and encoding.recon_matrix:
+        h, w = encoding.recon_matrix[:2]
+    window = min(h, H), min(w, W)
+    return window if window != (H, W) and min(window) >= MIN_SIZE else None
+
+
+def _with_geometry(header: Header, file: Any, shape: tuple[int, ...], encoding: Encoding | None) -> Header:
+    """The attributes of our own files, else the header's field of view over the grid.
+
+    The spacing of k-space lines fixes the field of view, so zero padding (a larger grid) makes the voxels smaller.
+    """
+    header = with_geometry(header, file)
+    if header.voxel_mm is not None or encoding is None or encoding.fov_mm is None:
+        return header
+    x, y, z = encoding.fov_mm
+    depth = encoding.matrix[2] if encoding.matrix else 1
+    return replace(header, voxel_mm=(x / shape[-2], y / shape[-1], z / depth))

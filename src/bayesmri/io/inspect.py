@@ -1,0 +1,164 @@
+"""What a file is, what it holds, and what looks wrong with it; NumPy only."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.io.formats import read
+from bayesmri.kspace import Images, KSpace
+from bayesmri.physics.pattern import centre_run
+
+OFF_CENTRE = 0.1  # of the grid: how far from the centre the peak of k-space may lie
+WIDEST_GAP = 0.5  # of the lines: a larger hole in one place is partial Fourier, not acceleration
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """kind: "k-space" or "images". acceleration: None for images. calibration_lines: the block around the centre."""
+
+    file: str
+    format: str
+    kind: str
+    slices: int
+    coils: int
+    shape: tuple[int, int]
+    recon_shape: tuple[int, int] | None
+    acceleration: float | None
+    acquired_lines: int | None
+    calibration_lines: int | None
+    has_truth: bool
+    has_affine: bool
+    facts: dict[str, str]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {**vars(self), "shape": list(self.shape), "notes": list(self.notes), "warnings": list(self.warnings)}
+
+
+def inspect_file(path: Path) -> Inspection:
+    """Read the whole file, so that what passes here also reconstructs."""
+    value = read(path)
+    return _inspect_kspace(path, value) if isinstance(value, KSpace) else _inspect_images(path, value)
+
+
+def file_notes(value: KSpace | Images) -> list[str]:
+    """What `inspect` would say of it besides facts: the reader's notes, then warnings."""
+    warnings = kspace_warnings(value) if isinstance(value, KSpace) else image_warnings(value)
+    return [*value.header.notes, *warnings]
+
+
+def _inspect_kspace(path: Path, kspace: KSpace) -> Inspection:
+    slices, Q, H, W = kspace.z.shape
+    header = kspace.header
+    facts = dict(header.facts)
+    if header.acquisition:
+        facts.setdefault("acquisition", header.acquisition)
+    return Inspection(
+        file=path.name,
+        format=header.source,
+        kind="k-space",
+        slices=slices,
+        coils=Q,
+        shape=(H, W),
+        recon_shape=header.recon_shape,
+        acceleration=kspace.acceleration,
+        acquired_lines=int(kspace.mask.sum()),
+        calibration_lines=centre_run(kspace.mask),
+        has_truth=kspace.truth is not None,
+        has_affine=header.affine is not None,
+        facts=facts,
+        notes=header.notes,
+        warnings=tuple(kspace_warnings(kspace)),
+    )
+
+
+def _inspect_images(path: Path, images: Images) -> Inspection:
+    slices, H, W = images.magnitude.shape
+    header = images.header
+    return Inspection(
+        file=path.name,
+        format=header.source,
+        kind="images",
+        slices=slices,
+        coils=0,
+        shape=(H, W),
+        recon_shape=None,
+        acceleration=None,
+        acquired_lines=None,
+        calibration_lines=None,
+        has_truth=False,
+        has_affine=header.affine is not None,
+        facts=dict(header.facts),
+        notes=header.notes,
+        warnings=tuple(image_warnings(images)),
+    )
+
+
+def image_warnings(images: Images) -> list[str]:
+    """What no k-space worth reconstructing can be made of."""
+    flat = [i for i, X in enumerate(images.magnitude) if X.max() == X.min()]
+    return [f"slices without contrast: {_some(flat)}"] if flat else []
+
+
+def kspace_warnings(kspace: KSpace) -> list[str]:
+    """What a physicist would frown at, one sentence each."""
+    power = np.zeros(kspace.z.shape[2:])
+    coil_energy = np.zeros(kspace.z.shape[1])
+    empty = []
+    for i, z in enumerate(kspace.z):
+        p = z.real.astype(np.float64) ** 2 + z.imag.astype(np.float64) ** 2
+        power += p.sum(axis=0)
+        coil_energy += p.sum(axis=(1, 2))
+        if not p.any():
+            empty.append(i)
+    return [*_signal_warnings(power, coil_energy, empty), *_row_warnings(power), *mask_warnings(kspace.mask)]
+
+
+def mask_warnings(mask: NDArray[np.bool_]) -> list[str]:
+    """Of a mask with missing lines: the central one, or too many side by side."""
+    if mask.all():
+        return []
+    warnings = []
+    if not mask[len(mask) // 2]:
+        warnings.append("the central line of k-space was not acquired: no method can know the image's mean")
+    gaps = np.diff(np.flatnonzero(np.concatenate(([True], mask, [True])))) - 1
+    if gaps.max() > WIDEST_GAP * len(mask):
+        warnings.append(f"{int(gaps.max())} neighbouring lines are missing: partial Fourier rather than acceleration?")
+    return warnings
+
+
+def _signal_warnings(power: NDArray[np.float64], coil_energy: NDArray[np.float64], empty: list[int]) -> list[str]:
+    warnings = []
+    if empty:
+        warnings.append(f"slices without any signal: {_some(empty)}")
+    dead = [int(q) for q in np.flatnonzero(coil_energy < 1e-8 * coil_energy.max())]
+    if dead:
+        warnings.append(f"coils without signal: {_some(dead)}")
+    peak = np.unravel_index(int(power.argmax()), power.shape)
+    for axis, name in enumerate(("readout", "phase-encoding")):
+        n = power.shape[axis]
+        if abs(int(peak[axis]) - n // 2) > max(2, OFF_CENTRE * n):
+            warnings.append(
+                f"the peak of k-space lies at {name} index {int(peak[axis])} of {n}, far from the centre: "
+                "images stored as k-space, or a transform that is not centred?"
+            )
+    return warnings
+
+
+def _row_warnings(power: NDArray[np.float64]) -> list[str]:
+    acquired = np.flatnonzero(power.sum(axis=1))
+    rows = power[acquired[0] : acquired[-1] + 1].sum(axis=1)
+    if rows.all():
+        return []
+    return [
+        f"{int((rows == 0).sum())} rows between acquired ones are empty: the phase-encoding axis must be the last; "
+        "transposed data?"
+    ]
+
+
+def _some(indices: list[int]) -> str:
+    return ", ".join(map(str, indices[:8])) + (f" and {len(indices) - 8} more" if len(indices) > 8 else "")

@@ -1,0 +1,124 @@
+"""The ISMRMRD XML header: read from MRD files and from the `ismrmrd_header` of fastMRI files."""
+
+import math
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bayesmri.errors import FormatError
+from bayesmri.io.guard import one_line
+
+MAX_MATRIX = 65_535
+MAX_TAGS = 50_000
+PROTON_HZ_PER_T = 42.577478e6
+Triple = tuple[int, int, int]
+Lengths = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What the header says about the first encoding; None where it is silent.
+
+    matrix, fov_mm: the encoded grid (x readout, y phase, z); recon_*: what the scanner shows of it.
+    center: the index of encode_step_1 that passes through the centre of k-space.
+    """
+
+    matrix: Triple | None
+    fov_mm: Lengths | None
+    recon_matrix: Triple | None
+    recon_fov_mm: Lengths | None
+    center: int | None
+    trajectory: str
+    calibration: str
+    facts: Mapping[str, str]
+    n_encodings: int
+
+
+def parse_header(text: str, *, name: str) -> Encoding:
+    """Read the header; entities are refused before the parser sees them, since they expand without bound."""
+    if "<!DOCTYPE" in text.upper() or "<!ENTITY" in text.upper():
+        raise FormatError(f"{name} declares XML entities (DOCTYPE): want a plain ISMRMRD header")
+    if text.count("<") > MAX_TAGS:  # a real header has some hundreds
+        raise FormatError(f"{name} has {text.count('<')} XML tags: want an ISMRMRD header, at most {MAX_TAGS}")
+    try:
+        root = ET.fromstring(text.strip("\0 \r\n\t"))
+    except (ET.ParseError, ValueError) as error:
+        raise FormatError(f"{name} is not valid XML ({one_line(error, limit=80)}): the file is damaged") from error
+    encodings = root.findall("{*}encoding")
+    if not encodings:
+        raise FormatError(f"{name} has no <encoding>: want an ISMRMRD header")
+    first = encodings[0]
+    encoded, recon = first.find("{*}encodedSpace"), first.find("{*}reconSpace")
+    matrix, fov = _matrix(encoded, name), _fov(encoded)
+    return Encoding(
+        matrix=matrix,
+        fov_mm=fov,
+        recon_matrix=_matrix(recon, name),
+        recon_fov_mm=_fov(recon),
+        center=_integer(_text(first, "encodingLimits/kspace_encoding_step_1/center"), name, least=0),
+        trajectory=_text(first, "trajectory").lower(),
+        calibration=_text(first, "parallelImaging/calibrationMode").lower(),
+        facts=_facts(root, first, matrix, fov),
+        n_encodings=len(encodings),
+    )
+
+
+def _text(node: ET.Element | None, path: str) -> str:
+    found = None if node is None else node.find("/".join("{*}" + part for part in path.split("/")))
+    return "" if found is None else one_line(found.text or "", limit=120)
+
+
+def _integer(text: str, name: str, *, least: int) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal()) or not least <= int(text[:9]) <= MAX_MATRIX:
+        raise FormatError(
+            f"{name} gives {text!r} for a matrix size or centre: want an integer from {least} to {MAX_MATRIX}"
+        )
+    return int(text[:9])
+
+
+def _matrix(space: ET.Element | None, name: str) -> Triple | None:
+    x, y, z = (_integer(_text(space, f"matrixSize/{axis}"), name, least=1) for axis in "xyz")
+    return None if x is None or y is None else (x, y, z or 1)
+
+
+def _fov(space: ET.Element | None) -> Lengths | None:
+    x, y, z = (_positive(_text(space, f"fieldOfView_mm/{axis}")) for axis in "xyz")
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+def _positive(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and 0 < value < 1e9 else None
+
+
+def _facts(root: ET.Element, encoding: ET.Element, matrix: Triple | None, fov: Lengths | None) -> dict[str, str]:
+    system, sequence = root.find("{*}acquisitionSystemInformation"), root.find("{*}sequenceParameters")
+    tesla = _positive(_text(system, "systemFieldStrength_T"))
+    hertz = _positive(_text(root, "experimentalConditions/H1resonanceFrequency_Hz"))
+    if tesla is None and hertz is not None:
+        tesla = hertz / PROTON_HZ_PER_T
+    facts = {
+        "protocol": _text(root, "measurementInformation/protocolName"),
+        "sequence": _text(sequence, "sequence_type"),
+        "scanner": f"{_text(system, 'systemVendor')} {_text(system, 'systemModel')}".strip(),
+        "field strength": "" if tesla is None else f"{tesla:.3g} T",
+        "receiver channels": _text(system, "receiverChannels"),
+        "TR": _with_unit(_text(sequence, "TR"), "ms"),
+        "TE": _with_unit(_text(sequence, "TE"), "ms"),
+        "TI": _with_unit(_text(sequence, "TI"), "ms"),
+        "flip angle": _with_unit(_text(sequence, "flipAngle_deg"), "°"),
+        "encoded matrix": "" if matrix is None else " x ".join(str(n) for n in matrix),
+        "encoded field of view": "" if fov is None else " x ".join(f"{n:.4g}" for n in fov) + " mm",
+        "scanner acceleration": _text(encoding, "parallelImaging/accelerationFactor/kspace_encoding_step_1"),
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _with_unit(text: str, unit: str) -> str:
+    value = _positive(text)
+    return "" if value is None else f"{value:g} {unit}"

@@ -1,0 +1,173 @@
+"""HDF5 from strangers: hard links, storage, dtype and size are checked before any array is read."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.errors import FormatError
+from bayesmri.io.guard import byte_budget, check_bytes, damaged_as_format_error, one_line, regular_file
+
+MAX_TEXT = 16 * 2**20
+# deflate, shuffle, fletcher32, szip, n-bit, scale-offset, lzf: what HDF5 and h5py bring along. Any other filter would
+# make HDF5 look for a plugin, a shared library, on the machine.
+FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
+
+
+@contextmanager
+def open_h5(path: Path) -> Iterator[Any]:
+    """The open file; any error of HDF5 inside the block is reported as damage of `path`."""
+    regular_file(path)
+    with damaged_as_format_error(path), h5py.File(path, "r") as file:
+        yield file
+
+
+def names(group: Any) -> tuple[str, ...]:
+    return tuple(str(name) for name in group)
+
+
+def member(group: Any, name: str) -> Any:
+    """The object under a hard link: soft and external links can point to other files of the machine."""
+    link = group.get(name, getlink=True)
+    if not isinstance(link, h5py.HardLink):
+        raise FormatError(
+            f"{where(group, name)} is a {type(link).__name__}: want the data itself in the file; "
+            "repack it with h5repack or h5copy"
+        )
+    return group[name]
+
+
+def dataset(group: Any, name: str) -> Any:
+    """A dataset whose bytes lie in this file, without virtual sources, external storage or foreign filters."""
+    found = member(group, name)
+    label = where(group, name)
+    if not isinstance(found, h5py.Dataset):
+        raise FormatError(f"{label} is a {type(found).__name__.lower()}: want a dataset")
+    if found.is_virtual or found.external is not None:
+        kind = "virtual" if found.is_virtual else "stored in an external file"
+        raise FormatError(f"{label} is {kind}: want the data itself in the file; repack it with h5repack")
+    if found.shape is None:
+        raise FormatError(f"{label} is an empty dataset: want an array")
+    plist = found.id.get_create_plist()
+    used = {plist.get_filter(i)[0] for i in range(plist.get_nfilters())}
+    if used - FILTERS:
+        raise FormatError(
+            f"{label} is compressed with HDF5 filter {min(used - FILTERS)}: "
+            "want gzip, lzf, szip or none; use h5repack -f GZIP=4"
+        )
+    return found
+
+
+def where(group: Any, name: str) -> str:
+    inside = f"{group.name.rstrip('/')}/{name}".lstrip("/")
+    return f"`{one_line(inside)}` in {one_line(Path(group.file.filename).name)}"
+
+
+def read_complex(
+    group: Any, name: str, *, ndim: tuple[int, ...], axes: str = "", budget: int | None = None
+) -> NDArray[np.complex64]:
+    """A complex dataset as complex64; complex128 and (real, imag) pairs of floats are converted. axes: in words."""
+    data = dataset(group, name)
+    pair = _pair_names(data.dtype)
+    if not (pair or (data.dtype.kind == "c" and data.dtype.itemsize in (8, 16))):
+        raise FormatError(
+            f"{where(group, name)} has dtype {one_line(data.dtype, limit=60)}: want complex64 or complex128 k-space; "
+            "real and imaginary parts belong into one complex array"
+        )
+    raw = _read(group, name, data, ndim=ndim, axes=axes, budget=budget)
+    if pair:
+        out = np.empty(raw.shape, dtype=np.complex64)
+        out.real, out.imag = raw[pair[0]], raw[pair[1]]
+        return out
+    return to_complex64(raw)
+
+
+def read_real(
+    group: Any, name: str, *, ndim: tuple[int, ...], axes: str = "", budget: int | None = None
+) -> NDArray[Any]:
+    """A dataset of booleans, integers or floats, in the dtype it is stored in. axes: in words."""
+    data = dataset(group, name)
+    if data.dtype.kind not in "buif" or data.dtype.itemsize > 8:
+        raise FormatError(
+            f"{where(group, name)} has dtype {one_line(data.dtype, limit=60)}: "
+            "want real numbers (an integer or float dtype)"
+        )
+    return _read(group, name, data, ndim=ndim, axes=axes, budget=budget)
+
+
+def read_text(group: Any, name: str) -> str:
+    """One string: a scalar or a dataset of a single entry, at most 16 MB."""
+    data = dataset(group, name)
+    kind = h5py.check_string_dtype(data.dtype)
+    if kind is None or data.size != 1 or (kind.length or 0) > MAX_TEXT:
+        raise FormatError(f"{where(group, name)} is not a text: want one string of at most 16 MB")
+    value = data[()]
+    text = value if isinstance(value, str | bytes) else value.reshape(-1)[0]
+    if len(text) > MAX_TEXT:
+        raise FormatError(f"{where(group, name)} holds {len(text)} characters: want at most 16 MB of text")
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+
+
+def text_attribute(owner: Any, name: str, *, limit: int = 200) -> str:
+    """A string (or scalar number) attribute as one clean line; "" where there is none."""
+    attribute = _small_attribute(owner, name)
+    if attribute is None or attribute.size != 1:
+        return ""
+    value = attribute.reshape(-1)[0]
+    return one_line(value.decode("utf-8", "replace") if isinstance(value, bytes) else value, limit=limit)
+
+
+def number_attribute(owner: Any, name: str, *, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
+    """A finite numeric attribute of exactly this shape, or None."""
+    attribute = _small_attribute(owner, name)
+    if attribute is None or attribute.dtype.kind not in "uif" or attribute.shape != shape:
+        return None
+    value = attribute.astype(np.float64)
+    return value if np.isfinite(value).all() else None
+
+
+def to_complex64(array: NDArray[Any]) -> NDArray[np.complex64]:
+    with np.errstate(over="ignore", invalid="ignore"):  # an overflow becomes Inf, which check_finite reports
+        return np.ascontiguousarray(array, dtype=np.complex64)
+
+
+def _small_attribute(owner: Any, name: str) -> NDArray[Any] | None:
+    if name not in owner.attrs:
+        return None
+    kind = owner.attrs.get_id(name)
+    is_text = h5py.check_string_dtype(kind.dtype) is not None
+    if (
+        not (is_text or kind.dtype.kind in "buif")
+        or int(np.prod(kind.shape, dtype=object)) * kind.dtype.itemsize > 2**16
+    ):
+        return None
+    return np.asarray(owner.attrs[name])
+
+
+def _pair_names(dtype: np.dtype[Any]) -> tuple[str, str] | None:
+    fields = dtype.names or ()
+    floats = all(dtype[name].kind == "f" and dtype[name].shape == () for name in fields)
+    return (fields[0], fields[1]) if fields in (("real", "imag"), ("r", "i")) and floats else None
+
+
+def _read(group: Any, name: str, data: Any, *, ndim: tuple[int, ...], axes: str, budget: int | None) -> NDArray[Any]:
+    check_size(group, name, data, ndim=ndim, axes=axes, budget=budget)
+    return np.asarray(data[()])
+
+
+def check_size(
+    group: Any, name: str, data: Any, *, ndim: tuple[int, ...], axes: str = "", budget: int | None = None
+) -> None:
+    """A dataset with so many axes, within the budget, and really stored."""
+    label = where(group, name)
+    if data.ndim not in ndim:
+        wanted = " or ".join(str(n) for n in ndim)
+        raise FormatError(f"{label} has shape {data.shape}: want {wanted} axes{axes and f', {axes}'}")
+    stored = data.id.get_storage_size()
+    claimed = check_bytes(label, data.shape, data.dtype.itemsize, stored=stored, budget=byte_budget(budget))
+    if claimed and not stored:
+        raise FormatError(f"{label} claims shape {data.shape} but was never written: the file is empty; write it again")

@@ -1,0 +1,65 @@
+"""Coil sensitivities of the user's own, from BART's `ecalib` (.cfl) or an array (.npy), beside their k-space."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.errors import DataError, FormatError, ShapeError
+from bayesmri.io.arrays import read_array
+from bayesmri.io.cfl import cfl_pair, read_maps
+from bayesmri.io.guard import byte_budget, damaged_as_format_error, one_line, regular_file
+from bayesmri.io.safe_h5 import to_complex64
+from bayesmri.kspace import KSpace, check_finite
+
+AXES = "(coils, H, W), (sets, coils, H, W) or (slices, sets, coils, H, W)"
+MOST_SETS = 4
+
+
+def read_sensitivities(path: Path, kspace: KSpace) -> KSpace:
+    """The k-space with the sensitivities of a file."""
+    if cfl_pair(path) is not None:
+        return with_sensitivities(kspace, read_maps(path))
+    stored = regular_file(path)
+    if path.suffix != ".npy":
+        raise FormatError(
+            f"got sensitivities in {one_line(path.name)}, expected BART's .cfl/.hdr (bart ecalib) or a complex .npy"
+        )
+    with damaged_as_format_error(path), path.open("rb") as stream:
+        array = read_array(stream, one_line(path.name), length=stored, stored=stored, budget=byte_budget(None))
+    return with_sensitivities(kspace, array)
+
+
+def with_sensitivities(kspace: KSpace, array: NDArray[Any]) -> KSpace:
+    """The k-space with sensitivities s of (C m)_q = Σ_j s_jq m_j, complex, of one of the shapes in AXES.
+
+    Four axes are (slices, coils, H, W) where the first counts the slices and not sets.
+    """
+    slices, Q, H, W = kspace.z.shape
+    if array.dtype.kind != "c":
+        raise DataError(f"got sensitivities of {array.dtype}, expected complex ones")
+    wrong = ShapeError(
+        f"got sensitivities of shape {array.shape}, expected {AXES} for k-space of {slices} slices of {Q} coils and "
+        f"{H}x{W}; make them from this very scan"
+    )
+    if array.ndim not in (3, 4, 5) or array.shape[-3:] != (Q, H, W):
+        raise wrong
+    s = array[None, None] if array.ndim == 3 else array
+    if s.ndim == 4:
+        by_slice = len(s) == slices and (slices > 2 or len(s) == 1)
+        s = s[:, None] if by_slice else s[None]
+    if len(s) not in (1, slices) or not 1 <= s.shape[1] <= MOST_SETS:
+        raise wrong
+    check_finite("the sensitivities", s)
+    if not np.abs(s).max() > 0:
+        raise DataError("got sensitivities that are zero everywhere, expected some coil to see something")
+    return replace(kspace, sensitivities=_normalized(to_complex64(s)))
+
+
+def _normalized(s: NDArray[np.complex64]) -> NDArray[np.complex64]:
+    """Σ_q |s_q|² ≤ 1 in every pixel of the first set: a scale of s moves into m, and steps are made for this one."""
+    length = np.sqrt((np.abs(s[:, :1]) ** 2).sum(axis=2, keepdims=True))
+    scaled: NDArray[np.complex64] = np.divide(s, np.where(length > 0, length, 1)) if length.max() > 1.05 else s
+    return scaled.astype(np.complex64)

@@ -1,0 +1,146 @@
+"""HDF5 in fastMRI's layout: k-space that fastMRI's own tools read, reconstructions that its evaluation reads."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.errors import ShapeError
+from bayesmri.io.atomic import atomic_path, check_values
+from bayesmri.io.geometry import usable_affine, usable_voxel, voxel_sizes
+from bayesmri.io.write_header import fastmri_header
+from bayesmri.kspace import Header, KSpace
+
+Array = NDArray[np.generic]
+
+
+def write_kspace(
+    path: Path, kspace: KSpace, *, provenance: Mapping[str, object], truth: NDArray[np.float32] | None = None
+) -> None:
+    """K-space as fastMRI stores it: `kspace` (slices, [coils], H, W), `ismrmrd_header`, and `mask` if undersampled.
+
+    truth: fully sampled magnitude (slices, h, w), stored as `reconstruction_esc` (one coil) or `reconstruction_rss`.
+    """
+    n_slices, Q, H, W = kspace.z.shape
+    datasets: dict[str, Array] = {"kspace": kspace.z[:, 0] if Q == 1 else kspace.z}
+    attributes: dict[str, object] = {}
+    if not kspace.fully_sampled:
+        datasets["mask"] = kspace.mask
+    if truth is not None:
+        if truth.ndim != 3 or len(truth) != n_slices:
+            raise ShapeError(f"a truth {truth.shape} came with {n_slices} slices of k-space: want (slices, h, w)")
+        datasets["reconstruction_esc" if Q == 1 else "reconstruction_rss"] = truth
+        attributes = {"max": float(truth.max()), "norm": float(np.linalg.norm(truth.astype(np.float64)))}
+    recon_shape = kspace.header.recon_shape or ((H, W) if truth is None else (truth.shape[1], truth.shape[2]))
+    xml = fastmri_header(
+        grid=(H, W), recon_shape=recon_shape, n_slices=n_slices, n_coils=Q, voxel_mm=_spacing(kspace.header)
+    )
+    _write(path, datasets, {**attributes, **_attributes(kspace.header, provenance)}, xml=xml)
+
+
+def write_reconstruction(
+    path: Path,
+    result: Mapping[str, Array],
+    *,
+    header: Header,
+    provenance: Mapping[str, object],
+    about: Mapping[str, Mapping[str, object]] | None = None,
+) -> None:
+    """One dataset per name of `result` (`reconstruction`, `zero_filled`, `mask`, `target`, …), with what is known.
+
+    about: attributes of single datasets, by their names.
+    """
+    _write(path, result, _attributes(header, provenance), xml=None, about=about)
+
+
+def _write(
+    path: Path,
+    datasets: Mapping[str, Array],
+    attributes: Mapping[str, object],
+    *,
+    xml: str | None,
+    about: Mapping[str, Mapping[str, object]] | None = None,
+) -> None:
+    stored = {name: _as_stored(array) for name, array in datasets.items()}
+    for name, array in stored.items():
+        check_values(name, array)
+    with atomic_path(path) as temporary, _Disk(temporary, "w+") as disk:
+        try:
+            with h5py.File(disk, "w") as file:
+                for name, array in stored.items():
+                    file.create_dataset(name, data=array).attrs.update((about or {}).get(name, {}))
+                    disk.check()
+                if xml is not None:
+                    file.create_dataset("ismrmrd_header", data=xml)
+                file.attrs.update(attributes)
+        finally:  # whatever HDF5 makes of it, this is the reason
+            disk.check()
+
+
+class _Disk(FileIO):
+    """A file that never fails in the sight of HDF5, which crashes the process when it cannot write what it holds.
+
+    The first error is kept for `check`.
+    """
+
+    error: BaseException | None = None
+
+    def check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    def write(self, data: Any, /) -> int:
+        rest = memoryview(data).cast("B")
+        n = len(rest)
+        with self._kept():
+            while rest:  # a disk that is nearly full takes a part
+                rest = rest[super().write(rest) :]
+        return n
+
+    def truncate(self, size: int | None = None, /) -> int:
+        with self._kept():
+            super().truncate(size)
+        return self.tell() if size is None else size
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:  # an interruption, too, would reach HDF5 as a failure
+            self.error = self.error or error
+
+
+def _as_stored(array: Array) -> Array:
+    """Single precision, and masks as uint8: what every reader of fastMRI files understands."""
+    kinds = {"b": np.uint8, "f": np.float32, "c": np.complex64}
+    wanted = kinds.get(array.dtype.kind)
+    # a double beyond float32 becomes Inf here, and the check of values says so
+    with np.errstate(over="ignore"):
+        return array if wanted is None else np.asarray(array, dtype=wanted)
+
+
+def _attributes(header: Header, provenance: Mapping[str, object]) -> dict[str, object]:
+    known: dict[str, object] = {
+        "acquisition": header.acquisition,
+        "patient_id": header.patient_id,
+        "provenance": json.dumps(provenance, allow_nan=False),
+    }
+    if header.affine is not None and usable_affine(header.affine):
+        known["affine"] = np.asarray(header.affine, dtype=np.float64)
+    spacing = _spacing(header)
+    if spacing is not None:
+        known["voxel_mm"] = np.array(spacing, dtype=np.float64)
+    return known
+
+
+def _spacing(header: Header) -> tuple[float, float, float] | None:
+    """Along (h, w, slice), from the affine where there is one."""
+    if header.affine is not None and usable_affine(header.affine):
+        return voxel_sizes(header.affine)
+    return header.voxel_mm if usable_voxel(header.voxel_mm) else None

@@ -1,0 +1,1 @@
+"""What the computer is: its devices and its memory."""

@@ -1,0 +1,1 @@
+"""From k-space to an image, a standard deviation and files."""

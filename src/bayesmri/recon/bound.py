@@ -1,0 +1,67 @@
+"""Which of a model's calibrated bounds holds for the data at hand; one that does not is refused, with the reason."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.bounds.bound import Calibration
+from bayesmri.errors import ModelError
+from bayesmri.kspace import KSpace
+from bayesmri.recon.request import Options
+
+Images = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """calibration: that holds here, None where there is none. note: why a bound that the model has does not hold."""
+
+    calibration: Calibration | None = None
+    note: str | None = None
+
+    def bound(self, mean: Images, std: Images | None) -> Images | None:
+        """λ (σ̂ + f max X̄) where a calibration holds."""
+        return None if self.calibration is None or std is None else self.calibration.bound(mean, std)
+
+
+def choose_bound(name: str, known: Sequence[Calibration], kspace: KSpace, asked: Options) -> Chosen:
+    """The bound at the level asked for, or else at the highest level that holds here.
+
+    A level that was asked for and does not hold is refused before any work; otherwise there is a note.
+
+    name: of the model. known: its calibrations. kspace: as it will be reconstructed.
+    """
+    if asked.level is None and not known:
+        return Chosen()
+    at_level = [c for c in known if asked.level is None or abs(c.level - asked.level) < 1e-9]
+    if not at_level:
+        raise ModelError(f"{_wanted(asked)} of {name} was asked for, which has {_levels(known)}")
+    reasons = {c: _misfit(c, kspace, asked) for c in at_level}
+    fitting = [c for c, reason in reasons.items() if reason is None]
+    if fitting:
+        return Chosen(max(fitting, key=lambda c: c.level))
+    said = "; ".join(list(dict.fromkeys(filter(None, reasons.values())))[:3])
+    if asked.level is None:
+        # without samples nobody expects a bound
+        return Chosen(note=f"no error bound of {name} holds here: {said}" if asked.samples else None)
+    raise ModelError(
+        f"{_wanted(asked)} of {name} does not hold here: {said}; leave the level out, or calibrate for such data "
+        "(bayesmri calibrate)"
+    )
+
+
+def _misfit(calibration: Calibration, kspace: KSpace, asked: Options) -> str | None:
+    return calibration.setting.misfit(kspace.mask, coils=kspace.z.shape[1], samples=asked.samples, fast=asked.fast)
+
+
+def _wanted(asked: Options) -> str:
+    return "an error bound" if asked.level is None else f"an error bound at the level {asked.level:g}"
+
+
+def _levels(known: Sequence[Calibration]) -> str:
+    if not known:
+        return "none: make one with bayesmri calibrate, or leave the level out"
+    levels = ", ".join(f"{level:g}" for level in sorted({c.level for c in known}))
+    return f"bounds at {levels}: ask for one of these, or calibrate for that level"

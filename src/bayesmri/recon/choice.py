@@ -1,0 +1,45 @@
+"""`auto` as a model: the shipped one for the coils and the acceleration of the data at hand."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from bayesmri.kspace import KSpace
+from bayesmri.recon.request import Options
+from bayesmri.zoo import AUTO, FORMER, choose, entry, reason, trained_for
+
+FAR = 1.5  # times, or part of, an acceleration that a model was trained for
+
+
+def chosen(options: Options, kspace: KSpace) -> tuple[Options, str | None]:
+    """The options with `auto` replaced by a shipped model's name, and what it was chosen by (None: it was not auto).
+
+    kspace: as it will be reconstructed, coils combined and lines left out.
+    """
+    if not isinstance(options.model, str) or options.model != AUTO:
+        return options, None
+    coils, R = kspace.z.shape[1], kspace.acceleration
+    model = choose(coils=coils, acceleration=R, samples=options.samples)
+    return replace(options, model=str(model.path)), reason(model, coils=coils, acceleration=R)
+
+
+def renamed(options: Options) -> list[str]:
+    """A sentence where a model's former name was given."""
+    name = options.model
+    if not isinstance(name, str) or name not in FORMER or Path(name).exists():
+        return []
+    return [f"{name} was replaced by {FORMER[name]}, which takes one coil and any array, and was taken"]
+
+
+def extrapolation(options: Options, kspace: KSpace) -> list[str]:
+    """A sentence where a model's file says that it was trained for quite other accelerations than the data has."""
+    if not isinstance(options.model, str):
+        return []
+    from bayesmri.checkpoint import locate
+
+    model, R = entry(locate(Path(options.model))), kspace.acceleration
+    if not model.accelerations or any(1 / FAR <= R / known <= FAR for known in model.accelerations):
+        return []
+    return [
+        f"the model was trained for {trained_for(model)} and the data has R = {R:.3g}: image and standard deviation "
+        "are extrapolations, the latter may be too small"
+    ]

@@ -1,0 +1,161 @@
+"""A reconstruction as files and as facts: HDF5, NIfTI, a panel, and what a command prints."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesmri.analysis.quality import foreground
+from bayesmri.io.atomic import atomic_paths
+from bayesmri.io.geometry import crop_affine, usable_affine, usable_voxel, voxel_sizes
+from bayesmri.io.write_h5 import write_reconstruction
+from bayesmri.io.write_nifti import write_nifti
+from bayesmri.kspace import Header
+from bayesmri.metrics import Metrics
+from bayesmri.recon.reconstruct import Reconstruction, common_crop
+from bayesmri.recon.samples import column_std
+from bayesmri.report.panel import comparison, panel
+
+
+def save(result: Reconstruction, targets: dict[str, Path], *, provenance: dict[str, Any]) -> None:
+    """Write a reconstruction to all targets, or to none: h5, nifti, nifti_std, nifti_bound, png."""
+    volumes = {"nifti": result.image, "nifti_std": result.std, "nifti_bound": result.error_bound}
+    targets = {kind: path for kind, path in targets.items() if volumes.get(kind, result.image) is not None}
+    with atomic_paths(list(targets.values())) as paths:
+        made = dict(zip(targets, paths, strict=True))
+        write_reconstruction(
+            made["h5"], datasets(result), header=shown_header(result), provenance=provenance, about=about(result)
+        )
+        for kind, volume in volumes.items():
+            if kind in made and volume is not None:
+                write_nifti(made[kind], volume, result.header, full_shape=result.grid)
+        if "png" in made:
+            write_panel(made["png"], result)
+
+
+def shown_header(result: Reconstruction) -> Header:
+    """The header with the affine of the images, which may be a central crop of the grid that was measured."""
+    affine = result.header.affine
+    if affine is None or not usable_affine(affine):
+        return result.header
+    h, w = result.image.shape[1:]
+    return replace(result.header, affine=crop_affine(affine, result.grid, (h, w)))
+
+
+def datasets(result: Reconstruction) -> dict[str, NDArray[np.generic]]:
+    """By their names in the HDF5 file; what is not known is not there."""
+    arrays: dict[str, NDArray[np.generic] | None] = {
+        "reconstruction": result.image,
+        "uncertainty_std": result.std,
+        "error_bound": result.error_bound,
+        "deterministic": result.deterministic,
+        "zero_filled": result.zero_filled,
+        "target": result.truth,
+        "mask": result.mask,
+        "kspace_mean": result.kspace_mean,
+        "kspace_std": result.kspace_std,
+        "coil_std": result.coil_std,
+        "samples": result.samples,
+    }
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def about(result: Reconstruction) -> dict[str, dict[str, object]]:
+    """Attributes of single datasets: what the error bound promises, or beside σ̂ why there is none."""
+    found = result.calibration
+    if found is None:
+        return {} if result.bound_note is None else {"uncertainty_std": {"bound_note": result.bound_note}}
+    names = ("level", "factor", "floor", "region", "cap", "subjects", "guarantee")
+    return {"error_bound": {name: getattr(found, name) for name in names}}
+
+
+def bound_facts(result: Reconstruction) -> dict[str, Any]:
+    """JSON values: the bound, how wide it is, and the share of its region that it holds where the truth is known."""
+    if result.calibration is None or result.error_bound is None:
+        return {} if result.bound_note is None else {"bound_note": result.bound_note}
+    known = {**about(result)["error_bound"], "mean_over_mean_image": _ratio(result.error_bound, result.image)}
+    if result.truth is not None:
+        X, Y = common_crop(result.image, result.truth)
+        bound, _ = common_crop(result.error_bound, result.truth)
+        inside = foreground(Y) if result.calibration.region == "foreground" else np.ones(Y.shape, dtype=bool)
+        if inside.any():
+            known["covered"] = float(np.mean((np.abs(X - Y) <= bound)[inside]))
+    return {"error_bound": known}
+
+
+def facts(result: Reconstruction) -> dict[str, Any]:
+    """JSON values: method, slices, metrics, seconds; with samples also how they spread, and the error bound."""
+    known: dict[str, Any] = {
+        "method": result.method,
+        "slices": len(result.image),
+        "metrics": {name: vars(row) for name, row in metrics_table(result).items()},
+        "seconds": result.seconds,
+        **bound_facts(result),
+    }
+    if result.std is None:
+        return known
+    uncertainty: dict[str, float | None] = {
+        "mean_std": float(result.std.mean(dtype=np.float64)),
+        "max_std": float(result.std.max()),
+        "mean_std_over_mean_image": _ratio(result.std, result.image),
+    }
+    if result.kspace_std is None:  # predicted by the network, of the image alone
+        return known | {"uncertainty": uncertainty}
+    acquired, missing = column_std(result.kspace_std, result.mask)
+    uncertainty |= {"kspace_std_acquired": acquired, "kspace_std_missing": missing}
+    drawn = {"samples": result.n_samples, "fast": result.fast, "seed": result.seed}
+    return known | drawn | {"uncertainty": uncertainty}
+
+
+def metrics_table(result: Reconstruction) -> dict[str, Metrics]:
+    """By the estimate's name; empty where no truth is known."""
+    if result.truth is None:
+        return {}
+    rows = {"zero-filled": result.zero_filled_metrics()}
+    if result.deterministic is not None:
+        rows["deterministic"] = result.deterministic_metrics()
+    return rows | {estimate_name(result): result.metrics()}
+
+
+def estimate_name(result: Reconstruction) -> str:
+    """Of the image: the method's, or what it is of the samples."""
+    return "mean" if result.n_samples else result.method
+
+
+def write_panel(path: Path, result: Reconstruction) -> None:
+    """Truth | zero-filled | deterministic | mean | std | error bound | error of the middle slice, as far as known."""
+    middle = len(result.image) // 2
+
+    def shown(X: NDArray[np.float32]) -> NDArray[np.float32]:
+        cut = X if result.truth is None else common_crop(X, result.truth)[0]
+        return np.asarray(cut[middle])
+
+    estimates = {"zero-filled": result.zero_filled, "deterministic": result.deterministic}
+    estimates[estimate_name(result)] = result.image
+    tiles = comparison(
+        None if result.truth is None else common_crop(result.truth, result.image)[0][middle],
+        {name: shown(X) for name, X in estimates.items() if X is not None},
+        metrics_table(result),
+        std=None if result.std is None else (shown(result.std), result.n_samples),
+        predicted=result.fast,
+        bound=None
+        if result.error_bound is None or result.calibration is None
+        else (shown(result.error_bound), result.calibration.level),
+    )
+    panel(path, tiles, pixel_aspect=pixel_aspect(result.header))
+
+
+def pixel_aspect(header: Header) -> float:
+    """Height of a pixel over its width; 1 where the file does not know."""
+    if header.affine is not None and usable_affine(header.affine):
+        h, w, _ = voxel_sizes(header.affine)
+        return h / w
+    if header.voxel_mm is not None and usable_voxel(header.voxel_mm):
+        return header.voxel_mm[0] / header.voxel_mm[1]
+    return 1.0
+
+
+def _ratio(std: NDArray[np.float32], image: NDArray[np.float32]) -> float:
+    return float(std.sum(dtype=np.float64) / max(float(image.sum(dtype=np.float64)), 1e-300))

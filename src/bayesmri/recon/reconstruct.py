@@ -1,0 +1,377 @@
+"""From k-space to an image, slice by slice, whatever the method; with a posterior also how sure it is."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bayesmri.bounds.bound import Calibration
+from bayesmri.complexes import rss
+from bayesmri.errors import ConfigError, DataError, DivergedError, ModelError
+from bayesmri.io.geometry import center_window
+from bayesmri.io.guard import byte_budget, human
+from bayesmri.kspace import Header, KSpace
+from bayesmri.metrics import Metrics, volume_metrics
+from bayesmri.physics.centre import n_central_lines
+from bayesmri.physics.data_terms import DataTerm
+from bayesmri.physics.espirit import FEWEST
+from bayesmri.physics.fourier import ifft2c
+from bayesmri.physics.sense import sensitivity_sets
+from bayesmri.recon.bound import choose_bound
+from bayesmri.recon.choice import chosen
+from bayesmri.recon.method import Method, make_method
+from bayesmri.recon.request import Options
+from bayesmri.recon.samples import Estimate, Sampled, Window, predicted
+from bayesmri.sampler import Stream, slice_digest
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Images = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """Magnitude images, float32 (slices, h, w), in the units of the input.
+
+    image: X̄, the mean of the samples' images; without samples the one reconstruction there is.
+    fast: X̄ and σ̂ were predicted from few samples, of which `samples` and all of k-space and coils are.
+    zero_filled: X₀ of the same data. truth: the fully sampled image, where it is known. grid: (H, W) before the crop.
+
+    With samples (else None and 0):
+    std: σ̂, their pixelwise standard deviation (1/N). deterministic: X_S at the posterior's mean.
+    samples: (slices, N, h, w), where they were kept. n_samples: N. seed: what they were drawn with.
+    kspace_mean, kspace_std, coil_std: of F x_S and x_S on the whole grid (slices, Q, H, W), in the model's coils.
+
+    A network that predicts its variance has a std without samples.
+
+    error_bound: of |X̄ − Y| at every pixel, where the model was calibrated for such data; calibration: its level, and
+    what is promised. bound_note: why there is none, where the model has bounds for other data.
+
+    notes: what a reader of the image should know, one sentence each.
+    """
+
+    image: Images
+    zero_filled: Images
+    truth: Images | None
+    mask: NDArray[np.bool_]
+    header: Header
+    grid: tuple[int, int]
+    method: str
+    seconds: float
+    std: Images | None = None
+    deterministic: Images | None = None
+    samples: NDArray[np.float32] | None = None
+    n_samples: int = 0
+    seed: int | None = None
+    fast: bool = False
+    kspace_mean: NDArray[np.complex64] | None = None
+    kspace_std: NDArray[np.float32] | None = None
+    coil_std: NDArray[np.float32] | None = None
+    error_bound: Images | None = None
+    calibration: Calibration | None = None
+    bound_note: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def mean(self) -> Images:
+        """The image, by its name in the paper."""
+        return self.image
+
+    def metrics(self, truth: "ArrayLike | None" = None) -> Metrics:
+        """NMSE, PSNR and SSIM of the image against the truth given, or else the one that came with the data."""
+        return volume_metrics(*self._pair(self.image, truth))
+
+    def zero_filled_metrics(self, truth: "ArrayLike | None" = None) -> Metrics:
+        return volume_metrics(*self._pair(self.zero_filled, truth))
+
+    def deterministic_metrics(self, truth: "ArrayLike | None" = None) -> Metrics:
+        """Of X_S at the posterior's mean; without samples that is the image."""
+        return volume_metrics(*self._pair(self.image if self.deterministic is None else self.deterministic, truth))
+
+    def _pair(self, image: Images, truth: "ArrayLike | None") -> tuple[Images, Images]:
+        Y = self.truth if truth is None else np.asarray(truth, dtype=np.float32)
+        if Y is None:
+            raise DataError("no fully sampled image is known: give the truth to compare with")
+        return common_crop(image, Y)
+
+
+def reconstruct(
+    kspace: KSpace,
+    options: Options | Method,
+    *,
+    contents: Sequence[str] | None = None,
+    on_step: Callable[[], None] | None = None,
+) -> Reconstruction:
+    """X for every slice of a volume; with samples their mean and standard deviation too.
+
+    What is not finite is a DivergedError: no image is made of it.
+
+    z is divided by one number taken from the volume's zero-filled image, reconstructed, and multiplied back.
+
+    options: what to do, or a method that was made before.
+    contents: `slice_digest` of every slice as it was measured, where the coils of `kspace` were combined since.
+    on_step: called after each sample, or each slice where none are drawn, for a progress bar.
+    """
+    began = time.perf_counter()
+    asked = Options() if isinstance(options, Method) else chosen(options, kspace)[0]
+    method = options if isinstance(options, Method) else make_method(asked)
+    if asked.samples and method.sampler is None:
+        raise ModelError(
+            f"{asked.samples} samples of {method.name} were asked for, which has no posterior: train one "
+            "(configs/*-bayes.toml), or leave the samples out"
+        )
+    if asked.fast and method.predictor is None:
+        raise ModelError(
+            f"the fast route of {method.name} was asked for, which came without a predictor: make one "
+            "(bayesmri distill), or give a number of samples instead"
+        )
+    if asked.fast and method.predictor is not None and not 2 <= asked.samples <= method.predictor.config.most:
+        raise ModelError(
+            f"the fast route of {method.name} with {asked.samples} samples was asked for, which learned from 2 to "
+            f"{method.predictor.config.most}: ask for so many, or leave the fast route out"
+        )
+    bounds = choose_bound(method.name, method.calibrations, kspace, asked)
+    crop = None if asked.full_fov else kspace.header.recon_shape
+    grid = (kspace.z.shape[2], kspace.z.shape[3])
+    if asked.keep_samples:
+        _check_kept(asked.samples, (len(kspace.z), *(crop or grid)))
+    start = _zero_filled(kspace)
+    task = _Task.of(kspace, method, center_window(grid, crop or grid))
+    streams = None
+    if asked.samples:
+        contents = contents or [slice_digest(z, kspace.mask) for z in kspace.z]
+        streams = [Stream(asked.seed, content, s) for s, content in enumerate(contents)]
+    at_mean, sampled = _solved(task, asked, streams, on_step)
+    result = Reconstruction(
+        image=_crop(at_mean.images, crop),
+        zero_filled=_crop(start, crop),
+        truth=None if kspace.truth is None else _crop(kspace.truth, crop),
+        mask=kspace.mask,
+        header=kspace.header,
+        grid=grid,
+        method=method.name,
+        seconds=0.0,
+        std=None if at_mean.std is None else _crop(at_mean.std, crop),
+        notes=task.notes(),
+    )
+    if sampled is not None:
+        result = _with_samples(result, sampled, asked)
+    return replace(
+        result,
+        error_bound=bounds.bound(result.image, result.std),
+        calibration=bounds.calibration,
+        bound_note=bounds.note,
+        seconds=time.perf_counter() - began,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """A volume as its method takes it.
+
+    volume: k-space (slices, Q, H, W), not yet divided by `factor`. window: what the images show of the grid.
+    maps: sensitivities in the same coils, (slices or 1, J, Q, H, W); reference: k-space to learn them from.
+    """
+
+    method: Method
+    volume: Tensor
+    mask: Tensor
+    factor: float
+    window: Window
+    maps: Tensor | None = None
+    reference: Tensor | None = None
+
+    @staticmethod
+    def of(kspace: KSpace, method: Method, window: Window) -> "_Task":
+        z = torch.from_numpy(kspace.z)
+        volume = method.prepare(z)
+        mask = torch.from_numpy(kspace.mask).to(method.device)
+        task = _Task(method, volume, mask, method.scaling.factor(volume), window)
+        if kspace.sensitivities is not None:
+            if method.prepare_maps is None:
+                raise ConfigError(
+                    f"got sensitivities with {method.name}, which has no use for them, expected a model that knows "
+                    "them, such as tdv-r4; or leave them out"
+                )
+            return replace(task, maps=method.prepare_maps(torch.from_numpy(kspace.sensitivities), z))
+        if kspace.reference is not None and method.prepare_maps is not None and z.shape[1] > 1:
+            return replace(task, reference=method.prepare_maps(torch.from_numpy(kspace.reference), z))
+        return task
+
+    def begin(self, s: int) -> DataTerm:
+        """Slice s in the method's scale, on its device."""
+        z = self.volume[s][None].to(self.method.device) / self.factor
+        return self.method.begin(z, self.mask, self._known(s))
+
+    def notes(self) -> tuple[str, ...]:
+        """Where too little is known of the coils."""
+        wanted = self.method.prepare_maps is not None and self.volume.shape[1] > 1
+        if not wanted or self.maps is not None or self.reference is not None:
+            return ()
+        n = int(n_central_lines(self.mask.reshape(1, 1, 1, -1)))
+        if not bool(self.mask[len(self.mask) // 2]):
+            return (
+                "no central line was acquired, so nothing is known of the coils: they were reconstructed one by one, "
+                "which removes little folding; give their sensitivities (--sensitivities)",
+            )
+        if n < FEWEST:
+            return (
+                f"only {n} central lines were acquired: sensitivities were refined together with the image; look for "
+                "folding, or give them (--sensitivities)",
+            )
+        return ()
+
+    def _known(self, s: int) -> Tensor | None:
+        """Sensitivities of slice s, where the user or a reference scan says what they are: (1, J, Q, H, W)."""
+        if self.maps is not None:
+            return self.maps[s if len(self.maps) > 1 else 0][None].to(self.method.device)
+        if self.reference is None:
+            return None
+        reference = self.reference[s][None].to(self.method.device)
+        return sensitivity_sets(reference, (reference != 0).any(dim=(0, 1, 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """Slices on the whole grid. images: X. std: σ, where the method predicts it."""
+
+    images: Images
+    std: Images | None
+
+
+def _solved(
+    task: _Task, asked: Options, streams: Sequence[Stream] | None, on_step: Callable[[], None] | None
+) -> tuple[_Solved, Sampled | None]:
+    """Every slice, at the mean of θ where it is drawn; with streams also N samples of it."""
+    images, std, sampled = [], [], None
+    for s in range(len(task.volume)):
+        D = task.begin(s)
+        x, sigma = _at_mean(task, D, s)
+        images.append((rss(x) * task.factor).cpu().numpy())
+        _check_finite("the image", images[s], task.method, s)
+        if sigma is not None:
+            std.append(sigma)
+        if streams is not None:
+            sampled = _sampled_to(sampled, task, asked, D, streams[s], x, s, on_step)
+        elif on_step is not None:
+            on_step()
+    return _Solved(np.stack(images), np.stack(std) if std else None), sampled
+
+
+def _at_mean(task: _Task, D: DataTerm, s: int) -> tuple[Tensor, Images | None]:
+    """x (Q, H, W) in the method's scale, and σ of its image in the units of the input where the method predicts it."""
+    if task.method.moments is None:
+        return task.method.solve(D)[0], None
+    (x,), (variance,) = task.method.moments(D)
+    std = (variance.sqrt() * task.factor).cpu().numpy()
+    _check_finite("the standard deviation", std, task.method, s)
+    return x, std
+
+
+def _sampled_to(
+    sampled: Sampled | None,
+    task: _Task,
+    asked: Options,
+    D: DataTerm,
+    stream: Stream,
+    at_mean: Tensor,
+    s: int,
+    on_step: Callable[[], None] | None,
+) -> Sampled:
+    """Mean and standard deviation of N samples of slice s beside those of the slices before. at_mean: its x_μ."""
+    sampler, rows, columns = task.method.sampler, *task.window
+    assert sampler is not None
+
+    def samples() -> Iterator[Tensor]:
+        for i, x in enumerate(sampler.samples(D, stream, range(asked.samples))):
+            _check_finite(f"sample {i}", x, task.method, s)
+            yield x[0] * task.factor
+            if on_step is not None:
+                on_step()
+
+    if sampled is None:
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        slices, _, *grid = task.volume.shape
+        keep = asked.samples if asked.keep_samples else 0
+        sampled = Sampled.empty((slices, at_mean.shape[0], *grid), shape, keep=keep)
+    estimate = _fast_estimate(task, D, at_mean) if asked.fast else None
+    sampled.fill(s, samples(), window=task.window, estimate=estimate)
+    _check_finite("the mean of the samples", sampled.mean[s], task.method, s)
+    _check_finite("the standard deviation of the samples", sampled.std[s], task.method, s)
+    return sampled
+
+
+def _fast_estimate(task: _Task, D: DataTerm, at_mean: Tensor) -> Estimate:
+    assert task.method.predictor is not None
+    return predicted(task.method.predictor, at_mean, ifft2c(D.z)[0], task.factor)
+
+
+def _with_samples(at_mean: Reconstruction, sampled: Sampled, asked: Options) -> Reconstruction:
+    """X̄ takes the place of X_S at the mean of θ, which is kept beside it."""
+    return replace(
+        at_mean,
+        image=sampled.mean,
+        deterministic=at_mean.image,
+        std=sampled.std,
+        samples=sampled.samples,
+        n_samples=asked.samples,
+        seed=asked.seed,
+        fast=asked.fast,
+        kspace_mean=sampled.kspace_mean,
+        kspace_std=sampled.kspace_std,
+        coil_std=sampled.coil_std,
+    )
+
+
+def _check_kept(N: int, shape: tuple[int, int, int]) -> None:
+    needed, limit = 4 * N * math.prod(shape), byte_budget()
+    if needed > limit:
+        raise ConfigError(
+            f"{N} samples of {shape[0]} slices to be kept take {human(needed)}, the limit is {human(limit)}: keep "
+            "fewer, or none (mean and standard deviation do without), or set BAYESMRI_MAX_BYTES if the memory is there"
+        )
+
+
+def _check_finite(what: str, values: "Tensor | ArrayLike", method: Method, s: int) -> None:
+    """Slice by slice, so that a method that diverges does not go on for hours."""
+    bad = int(torch.as_tensor(values).isfinite().logical_not().sum())
+    if bad:
+        raise DivergedError(
+            f"{what} of slice {s} by {method.name} holds {bad} NaN or Inf values: want finite numbers; the method "
+            "diverges on this data, take another model (bayesmri models), or tv"
+        )
+
+
+def _zero_filled(kspace: KSpace) -> Images:
+    """X₀ = RSS(F⁻¹z) of every slice, of all coils."""
+    start = np.stack([rss(ifft2c(torch.from_numpy(z))).numpy() for z in kspace.z])
+    if not start.max() > 0:
+        raise DataError("k-space is zero everywhere: there is nothing to reconstruct")
+    if not np.isfinite(start).all():
+        raise DataError(
+            f"k-space of values up to {np.abs(kspace.z).max():.1e} came, whose image is beyond single precision: want "
+            "values below 1e15; divide all by one number"
+        )
+    return start
+
+
+def common_crop(X: Images, Y: Images) -> tuple[Images, Images]:
+    """Both cut to the centre they share: fastMRI's truths are 320x320, its grids larger."""
+    if X.ndim != 3 or Y.ndim != 3:
+        return X, Y  # the metrics say what is wrong with the shapes
+    shape = (min(X.shape[1], Y.shape[1]), min(X.shape[2], Y.shape[2]))
+    return _crop(X, shape), _crop(Y, shape)
+
+
+def _crop(volume: Images, shape: tuple[int, int] | None) -> Images:
+    if shape is None:
+        return volume
+    rows, columns = center_window((volume.shape[1], volume.shape[2]), shape)
+    return np.ascontiguousarray(volume[:, rows, columns])

@@ -1,0 +1,105 @@
+"""What a reconstruction is asked to do; no torch here, so that the command line can say it before any work."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from bayesmri.bounds.bound import check_level
+from bayesmri.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bayesmri.model import Model
+
+MethodName = Literal["zero-filled", "tv", "sense", "l1-wavelet", "bart-l1", "bart-tv"]
+BASELINES: tuple[str, ...] = get_args(MethodName)
+FAST_SAMPLES = 6  # with the deterministic reconstruction and the predictor, seven times the cost of the first
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to reconstruct.
+
+    model: auto, a shipped name, a run folder, a model's file or a loaded model; it takes the place of the method.
+    tv_weight: λ of total variation, None for the default.
+    coils: compress to that many virtual coils first; None keeps the measured ones.
+    single_coil: combine the coils into one emulated coil first.
+    full_fov: keep the whole grid where the file asks for a smaller image (readout oversampling).
+    samples: N draws of θ from the model's posterior; 0 reconstructs once, at its mean.
+    fast: few draws, and the model's own predictor makes of them what many would give; 0 samples are then 6.
+    level: of the calibrated error bound; None takes the highest that the model has for such data, if any.
+    seed: of those draws. keep_samples: keep every sample's image, not only their mean and standard deviation.
+    """
+
+    method: MethodName = "tv"
+    model: "str | Model | None" = None
+    tv_weight: float | None = None
+    coils: int | None = None
+    single_coil: bool = False
+    device: str = "cpu"
+    full_fov: bool = False
+    samples: int = 0
+    seed: int = 0
+    keep_samples: bool = False
+    fast: bool = False
+    level: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.fast and self.samples == 0:
+            object.__setattr__(self, "samples", FAST_SAMPLES)
+        if self.samples < 0:
+            raise ConfigError(f"{self.samples} samples: want a whole number of at least 0, such as 32")
+        if self.samples and self.model is None:
+            raise ConfigError(
+                f"{self.samples} samples came with the method {self.method}, which has no posterior: "
+                "give a model with one, or leave the samples out"
+            )
+        if self.level is not None:
+            check_level(self.level)
+            if self.model is None:
+                raise ConfigError(
+                    f"an error bound at the level {self.level:g} came with the method {self.method}, which has none: "
+                    "give a model that was calibrated (bayesmri calibrate)"
+                )
+        if self.tv_weight is not None and (self.model is not None or self.method != "tv"):
+            taken = self.method if self.model is None else "a model"
+            raise ConfigError(f"a weight of total variation ({self.tv_weight:g}) came with {taken}: it belongs to tv")
+        if self.single_coil and self.coils is not None:
+            raise ConfigError(f"{self.coils} virtual coils and a single emulated one were asked for: leave one out")
+        if self.keep_samples and not self.samples:
+            raise ConfigError("samples are to be kept and none drawn: give their number, such as 32")
+        check_seed(self.seed)
+
+
+def check_spread(samples: int) -> int:
+    """For files, which hold the samples' standard deviation."""
+    if samples == 1:
+        raise ConfigError("1 sample: one alone has no standard deviation; want at least 2, or none")
+    return samples
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What `bench --uncertainty` measures.
+
+    model: a run folder, file or name; None for the first shipped one that has a predictor.
+
+    data: a folder or file; None for the demo's head slice. slices: of every volume. reference: samples of σ_ref.
+    """
+
+    model: str | None = None
+    data: Path | None = None
+    acceleration: float | None = None
+    slices: int = 1
+    reference: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        if self.reference < 64:
+            raise ConfigError(f"a reference of {self.reference} samples: want at least 64, such as 256")
+
+
+def check_seed(seed: int) -> int:
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"seed {seed}: want a whole number from 0 to 2^63 − 1")
+    return seed

@@ -1,0 +1,1 @@
+"""The paper's figures and further questions, one module each."""

@@ -1,0 +1,85 @@
+"""The figure of a study drawn again from the numbers it left, for the studies whose figures show numbers alone.
+
+Of `hallucination`, which shows pictures beside its charts, the charts are drawn.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bayesmri.errors import ConfigError, DataError
+from bayesmri.io.atomic import atomic_paths, check_target
+
+Figure = Callable[..., None]
+Text = Callable[[Any], str]
+REDRAWN = ("calibration", "hallucination", "compare", "entropy", "acceleration", "covariance")
+
+
+def redraw_study(name: str, source: Path, folder: Path) -> tuple[dict[str, Any], str]:
+    """folder/NAME.png of the numbers in `source`, which go to folder/NAME.json as they are; returns them and a table.
+
+    Models and data are not needed: numbers may outlive the weights they came from.
+    """
+    if name not in REDRAWN:
+        raise ConfigError(
+            f"the figure of the study {name} shows images, which its numbers do not hold: want one of "
+            f"{', '.join(REDRAWN)}, or make the study again"
+        )
+    target, picture = folder / f"{name}.json", folder / f"{name}.png"
+    text, record = _read(name, source)
+    in_place = target.exists() and target.samefile(source)
+    targets = [picture] if in_place else [picture, target]
+    for path in targets:
+        check_target(path, source)
+    figure, words = _drawing(name)
+    try:
+        with atomic_paths(targets) as (png_file, *json_file):
+            figure(png_file, numbers=record)
+            told = words(record)
+            for file in json_file:
+                file.write_text(text, encoding="utf-8")
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise DataError(f"{source.name} is not a record of the study {name} of this version: {error!r}") from error
+    return record, told
+
+
+def _read(name: str, source: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        text = source.read_text(encoding="utf-8")
+        record = json.loads(text)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise DataError(f"{source.name} cannot be read ({reason}): want the .json file that a study wrote") from error
+    kind = record.get("study") if isinstance(record, dict) else None
+    if kind != name:
+        found = "nothing of a study" if kind is None else f"the study {kind}"
+        raise DataError(f"{source.name} holds {found}: want numbers of the study {name}")
+    return text, record
+
+
+def _drawing(name: str) -> tuple[Figure, Text]:
+    """Imported when asked for, matplotlib with them."""
+    if name == "calibration":
+        from bayesmri.report.study_calibration import calibration_figure, calibration_text
+
+        return calibration_figure, calibration_text
+    if name == "hallucination":
+        from bayesmri.report.study_hallucination import hallucination_figure, hallucination_text
+
+        return hallucination_figure, hallucination_text
+    if name == "compare":
+        from bayesmri.report.study_compare import compare_figure, compare_text
+
+        return compare_figure, compare_text
+    if name == "entropy":
+        from bayesmri.report.study_entropy import entropy_figure, entropy_text
+
+        return entropy_figure, entropy_text
+    if name == "acceleration":
+        from bayesmri.report.study_acceleration import acceleration_figure, acceleration_text
+
+        return acceleration_figure, acceleration_text
+    from bayesmri.report.study_covariance import covariance_figure, covariance_text
+
+    return covariance_figure, covariance_text

@@ -28,9 +28,9 @@ from typing import Any, Literal
 from PIL import Image
 
 from bayesmri.evaluation.curves import draw_curves
+from bayesmri.evaluation.request import Request
 from bayesmri.recon.demo import head_slice
 from bayesmri.recon.files import PhantomRequest, simulate_file, simulate_images
-from bayesmri.studies.base import Request
 from bayesmri.studies.redraw import redraw_study
 from bayesmri.studies.registry import STUDIES, run_study
 from bayesmri.zoo import Shipped, shipped

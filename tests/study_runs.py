@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 from bayesmri.checkpoint import save_model
+from bayesmri.evaluation.request import Request
 from bayesmri.model import Coils, Model
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
 from bayesmri.recon.files import PhantomRequest, simulate_file
 from bayesmri.regularizers.tdv import TDV, TDVConfig
-from bayesmri.studies.base import Request
 
 H, W, N = 32, 36, 5
 WIDTH = 0.02

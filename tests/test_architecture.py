@@ -10,19 +10,23 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "bayesmri"
 
 STAIRCASE = (
-    {"errors", "inputs"},
-    {"complexes", "atomic", "devices", "geometry", "memory", "provenance", "zoo"},
+    {"errors"},
+    {"complexes", "kspace", "machine", "zoo", "registry"},
     {"physics", "regularizers"},
-    {"solver", "posterior", "fast", "data", "baselines", "bounds"},
+    {"io"},
+    {"solver", "posterior", "data", "baselines", "bounds"},
     {"config", "metrics", "checkpoint", "model", "sampler", "statistics", "coil_refinement"},
-    {"analysis", "training", "report", "export"},
-    {"pipeline"},
-    {"api", "cli", "viewer"},
+    {"analysis", "training", "report"},
+    {"recon"},
+    {"evaluation"},
+    {"studies"},
+    {"benchmarks"},
+    {"api", "cli"},
 )
 STEP = {name: step for step, names in enumerate(STAIRCASE) for name in names}
 # within this step the order is written out: who may use whom
 NEIGHBOURS = {("checkpoint", "config"), ("model", "config"), ("checkpoint", "model")}
-HOMES = {"matplotlib": "report", "cyclopts": "cli", "rich": "cli", "sigpy": "baselines", "fastapi": "viewer"}
+HOMES = {"matplotlib": {"report", "studies"}, "cyclopts": {"cli"}, "rich": {"cli"}, "sigpy": {"baselines"}}
 TOP = {"__init__", "__main__"}
 
 
@@ -50,7 +54,7 @@ def test_imports_only_go_down(home: str, path: Path) -> None:
             below = STEP[home] > STEP[other] or other == home or (home, other) in NEIGHBOURS
             assert below, f"{path.relative_to(PACKAGE)} imports {name}, which is not below it"
         if top in HOMES and home not in TOP:
-            assert home == HOMES[top], f"{path.relative_to(PACKAGE)} imports {top}, whose home is {HOMES[top]}/"
+            assert home in HOMES[top], f"{path.relative_to(PACKAGE)} imports {top}, whose home is {HOMES[top]}"
 
 
 def test_no_file_is_longer_than_400_lines() -> None:

@@ -20,16 +20,16 @@ from bayesmri.cli import main
 from bayesmri.data.catalog import probe, subject_of
 from bayesmri.errors import BayesMRIError, ModelError
 from bayesmri.evaluation.calibrate import Wanted, calibrate, calibrate_file
+from bayesmri.evaluation.cohort import Loaded, load, sample_volume
 from bayesmri.evaluation.publish import Publication, publish
+from bayesmri.evaluation.request import Request
 from bayesmri.io.formats import read, read_kspace
 from bayesmri.io.provenance import sha256
 from bayesmri.io.results import open_result
 from bayesmri.posterior.predictor import Predictor, PredictorConfig
 from bayesmri.recon.files import PhantomRequest, simulate_file
 from bayesmri.recon.outputs import save
-from bayesmri.studies.base import Request
 from bayesmri.studies.registry import run_study
-from bayesmri.studies.volumes import Loaded, load, sample_volume
 from study_runs import save_heads, tiny, written
 
 H, W, N = 24, 40, 3

@@ -14,10 +14,10 @@ from bayesmri.checkpoint import load_model, save_model
 from bayesmri.cli import main
 from bayesmri.errors import DataError
 from bayesmri.evaluation.calibrate import Wanted, calibrate
+from bayesmri.evaluation.cohort import Loaded
 from bayesmri.evaluation.table import Study, evaluate, means
 from bayesmri.model import Coils, Model, build
 from bayesmri.recon.files import PhantomRequest, simulate_file
-from bayesmri.studies.volumes import Loaded
 from study_runs import save_heads, tiny
 
 R = 24.0  # of 10 lines it keeps none

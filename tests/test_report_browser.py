@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayesmri.report.file import report_file
+from bayesmri.recon.page import report_file
 from report_files import CHROMIUM, SLICES, H, N, W, arrays, volume, write_recon
 from test_report_page import hostile
 

@@ -16,7 +16,7 @@ import pytest
 
 from bayesmri.cli import main
 from bayesmri.metrics import slice_metrics, volume_metrics
-from bayesmri.report.file import report_file
+from bayesmri.recon.page import report_file
 from bayesmri.report.pack import LEVELS, change, decades, image
 from report_files import PROVENANCE, SLICES, H, Markup, N, Q, W, arrays, unpacked, volume, write_recon
 

@@ -13,6 +13,8 @@ from bayesmri.analysis.quality import foreground, spearman
 from bayesmri.checkpoint import FOLDER, Checkpoint, save_checkpoint, save_model
 from bayesmri.cli import main
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError
+from bayesmri.evaluation.cohort import beta_of, load, sample_volume
+from bayesmri.evaluation.request import Request
 from bayesmri.evaluation.table import middle_slices
 from bayesmri.io.formats import read_kspace
 from bayesmri.io.provenance import sha256
@@ -21,9 +23,7 @@ from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.files import undersample_file
 from bayesmri.recon.samples import column_std
 from bayesmri.studies import calibration as study_calibration
-from bayesmri.studies.base import Request
 from bayesmri.studies.registry import run_study
-from bayesmri.studies.volumes import beta_of, load, sample_volume
 from study_runs import PNG, WIDTH, H, N, W, request, tiny, written
 
 

@@ -14,6 +14,9 @@ from bayesmri.bounds.bound import Calibration, Setting
 from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
 from bayesmri.errors import BayesMRIError, ConfigError, ModelError
+from bayesmri.evaluation.cohort import rules
+from bayesmri.evaluation.request import Request, members_of
+from bayesmri.evaluation.request import named as without_folders
 from bayesmri.evaluation.table import middle_slices, sampling_of
 from bayesmri.io.formats import read_kspace
 from bayesmri.kspace import KSpace
@@ -21,12 +24,9 @@ from bayesmri.model import Model, build
 from bayesmri.recon.acquisition import undersample
 from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.sampler import slice_digest
-from bayesmri.studies.base import Request, members_of
-from bayesmri.studies.base import named as without_folders
 from bayesmri.studies.plant import plant_volume
 from bayesmri.studies.registry import run_study
 from bayesmri.studies.spreads import Spread, equal_samples, same_coils, spread
-from bayesmri.studies.volumes import rules
 from study_runs import N, tiny, written
 
 

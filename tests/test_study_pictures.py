@@ -15,15 +15,15 @@ from bayesmri.baselines.network import build_network
 from bayesmri.baselines.unet import UNet, UNetConfig
 from bayesmri.checkpoint import save_model
 from bayesmri.errors import ConfigError, ModelError
+from bayesmri.evaluation.cohort import load, rules, sample_volume
+from bayesmri.evaluation.request import Request
 from bayesmri.evaluation.table import middle_slices, sampling_of
 from bayesmri.io.formats import read_kspace
 from bayesmri.model import Model
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.recon.acquisition import draw_mask
 from bayesmri.regularizers.base import Regularizer
-from bayesmri.studies.base import Request
 from bayesmri.studies.registry import run_study
-from bayesmri.studies.volumes import load, rules, sample_volume
 from study_runs import N, request, tiny, written
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bayesmri.evaluation.cohort import load, sample_volume
+from bayesmri.evaluation.request import Request
 from bayesmri.evaluation.table import middle_slices
 from bayesmri.io.formats import read_kspace
-from bayesmri.studies.base import Request
 from bayesmri.studies.registry import run_study
-from bayesmri.studies.volumes import load, sample_volume
 from study_runs import WIDTH, request, written
 
 

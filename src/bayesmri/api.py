@@ -168,9 +168,9 @@ def calibrate(
     """
     from bayesmri.evaluation.calibrate import Wanted, with_bound
     from bayesmri.evaluation.calibrate import calibrate as run
+    from bayesmri.evaluation.cohort import Loaded, load_stochastic
     from bayesmri.model import Model
     from bayesmri.recon.method import model_name
-    from bayesmri.studies.volumes import Loaded, load_stochastic
 
     loaded = Loaded(model_name(model), Path(), model) if isinstance(model, Model) else load_stochastic(str(model))
     wanted = Wanted(

@@ -80,6 +80,12 @@ def dump_toml(config: object) -> str:
     return _toml(as_dict(config), "").lstrip("\n")
 
 
+def check_seed(seed: int) -> int:
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"seed {seed}: want a whole number from 0 to 2^63 − 1")
+    return seed
+
+
 def _pairs(tokens: Sequence[str]) -> list[tuple[str, str]]:
     pairs, rest = [], list(tokens)
     while rest:

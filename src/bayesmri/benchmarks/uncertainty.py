@@ -14,6 +14,8 @@ from torch import Tensor
 
 from bayesmri.complexes import rss
 from bayesmri.errors import ModelError
+from bayesmri.evaluation.cohort import Loaded, Volumes, load_stochastic, taken
+from bayesmri.evaluation.request import Request
 from bayesmri.evaluation.table import middle_slices
 from bayesmri.kspace import KSpace
 from bayesmri.physics.fourier import ifft2c
@@ -23,8 +25,6 @@ from bayesmri.recon.request import FAST_SAMPLES, Trial
 from bayesmri.recon.samples import predicted
 from bayesmri.sampler import Stream, slice_digest
 from bayesmri.statistics import Moments, summarize
-from bayesmri.studies.base import Request
-from bayesmri.studies.volumes import Loaded, Volumes, load_stochastic, taken
 from bayesmri.training.distill import relative_error
 
 EXACT, FAST = (2, 4, 8, 16, 32), tuple(sorted({2, 3, 4, 7, FAST_SAMPLES}))

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from bayesmri.cli.output import count, print_json
 from bayesmri.recon.files import with_ending
-from bayesmri.report.file import MEGABYTES, report_file
+from bayesmri.recon.page import MEGABYTES, report_file
 
 
 def report(

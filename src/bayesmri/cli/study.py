@@ -11,7 +11,7 @@ from bayesmri.cli.options import Out, Whole
 from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
-from bayesmri.studies.base import Request
+from bayesmri.evaluation.request import Request
 from bayesmri.studies.redraw import redraw_study
 from bayesmri.studies.registry import STUDIES, run_study
 

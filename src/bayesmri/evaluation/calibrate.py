@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from bayesmri.bounds.bound import FLOOR, Calibration, Region, Setting, check_level, percent
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, ModelError, OutputError, ShapeError
+from bayesmri.evaluation.request import SAMPLES, Request
 from bayesmri.io.atomic import check_target
 from bayesmri.recon.files import Progress
 from bayesmri.recon.request import FAST_SAMPLES
-from bayesmri.studies.base import SAMPLES, Request
 from bayesmri.zoo import FOLDER as SHIPPED
 
 if TYPE_CHECKING:
+    from bayesmri.evaluation.cohort import Loaded
     from bayesmri.evaluation.subjects import Subjects
     from bayesmri.model import Model
-    from bayesmri.studies.volumes import Loaded
 
 LEAST = 3  # subjects: of fewer nothing can be left out and the rest still compared
 
@@ -79,7 +79,7 @@ def calibrate_file(
 ) -> dict[str, Any]:
     """Calibrates a model and writes it with the bound: to `out` (.json, weights beside it), or into its own file."""
     from bayesmri.checkpoint import annotate, locate
-    from bayesmri.studies.volumes import load_stochastic
+    from bayesmri.evaluation.cohort import load_stochastic
 
     path = locate(Path(model))
     target = _target(path, out)
@@ -135,8 +135,8 @@ def _gathered(
     loaded: "Loaded", wanted: Wanted, request: Request, progress: Progress | None
 ) -> tuple["Subjects", dict[Path, int], list[str]]:
     """The subjects, the files that they came from with the coils of each, and what had to be left out."""
+    from bayesmri.evaluation.cohort import Volumes, counted, n_coils, sample_volume
     from bayesmri.evaluation.subjects import Subjects
-    from bayesmri.studies.volumes import Volumes, counted, n_coils, sample_volume
 
     (R,) = request.accelerations
     volumes, subjects = Volumes(request), Subjects(wanted.floor, wanted.by_file)
@@ -206,9 +206,9 @@ def _count_first(wanted: Wanted, R: float, request: Request) -> None:
     region may hold fewer.
     """
     from bayesmri.data.catalog import probe
+    from bayesmri.evaluation.cohort import rules
     from bayesmri.evaluation.table import check_masks, data_files, sampling_of
     from bayesmri.recon.acquisition import draw_mask
-    from bayesmri.studies.volumes import rules
 
     check_masks(rules(request), (R,))
     pixels: Counter[str] = Counter()

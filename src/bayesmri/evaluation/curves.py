@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from bayesmri.errors import ConfigError, DataError, OutputError
+from bayesmri.evaluation.request import members_of
 from bayesmri.io.atomic import atomic_paths, check_target
-from bayesmri.studies.base import members_of
 from bayesmri.training.journal import JOURNAL, journal_lines
 
 KEPT = ("psnr", "psnr_zero_filled", "ssim", "psnr_sample")

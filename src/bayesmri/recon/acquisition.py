@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmri.config import check_seed
 from bayesmri.errors import ConfigError, MaskError
 from bayesmri.io.masks import read_mask
 from bayesmri.kspace import KSpace
-from bayesmri.recon.request import check_seed
 
 if TYPE_CHECKING:
     from torch import Tensor

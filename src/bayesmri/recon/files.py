@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmri.config import check_seed
 from bayesmri.errors import OutputError
 from bayesmri.io.atomic import check_target
 from bayesmri.io.formats import read_images, read_kspace
@@ -19,7 +20,7 @@ from bayesmri.kspace import Header, Images, KSpace
 from bayesmri.recon.acquisition import Sampling, undersample
 from bayesmri.recon.acquisition import single_coil as to_single_coil
 from bayesmri.recon.choice import chosen, extrapolation, renamed
-from bayesmri.recon.request import Options, check_seed, check_spread
+from bayesmri.recon.request import Options, check_spread
 from bayesmri.zoo import own_files
 
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from bayesmri.bounds.bound import check_level
+from bayesmri.config import check_seed
 from bayesmri.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -97,9 +98,3 @@ class Trial:
         check_seed(self.seed)
         if self.reference < 64:
             raise ConfigError(f"a reference of {self.reference} samples: want at least 64, such as 256")
-
-
-def check_seed(seed: int) -> int:
-    if not 0 <= seed < 2**63:
-        raise ConfigError(f"seed {seed}: want a whole number from 0 to 2^63 − 1")
-    return seed

@@ -1,66 +1,13 @@
 """What a study is: a request, an outcome of numbers, figure and text, and which options it takes; no torch here."""
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bayesmri.bounds.bound import check_level
 from bayesmri.errors import ConfigError
-from bayesmri.recon.files import Progress
-from bayesmri.recon.request import check_seed
-
-SAMPLES = 32
-JOIN = "+"  # of the members of an ensemble
-ISOTROPIC = "isotropic:"  # before a model: with one variance for all its weights
-
-
-def members_of(text: str) -> list[str]:
-    """The models that a text names: one, or the members of an ensemble, a+b+c; a file or folder is never split."""
-    return [text] if Path(text).exists() else [part for part in text.split(JOIN) if part]
-
-
-def named(text: str) -> str:
-    """The text without folders, which may tell more than they should."""
-    start = ISOTROPIC if text.startswith(ISOTROPIC) else ""
-    return start + JOIN.join(Path(part).name for part in members_of(text.removeprefix(start)))
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a study is made of; None and () stand for the study's own choice.
-
-    models: run folders or models' files. data: a folder or file of fully sampled volumes.
-    slices: only so many middle slices of every volume. samples: N of every slice.
-    coils, snr_db: simulated for magnitude images. iterations: of a study that searches. errors: show error maps, too.
-    level: of calibrated error bounds.
-    """
-
-    models: tuple[str, ...]
-    data: Path | None = None
-    accelerations: tuple[float, ...] = ()
-    samples: int | None = None
-    slices: int | None = None
-    mask: str = "random"
-    center_fraction: float | None = None
-    coils: int = 1
-    snr_db: float | None = 30.0
-    device: str = "cpu"
-    seed: int = 0
-    iterations: int | None = None
-    errors: bool = False
-    level: float | None = None
-
-    def __post_init__(self) -> None:
-        check_seed(self.seed)
-        if self.slices is not None and self.slices < 1:
-            raise ConfigError(f"{self.slices} slices of every volume: want at least 1, or leave it out for all")
-        if self.samples is not None and self.samples < 2:
-            raise ConfigError(f"{self.samples} samples: want at least 2, such as {SAMPLES}; fewer do not spread")
-        if self.level is not None:
-            check_level(self.level)
-        if self.iterations is not None and self.iterations < 1:
-            raise ConfigError(f"{self.iterations} iterations: want at least 1, or leave it out")
+from bayesmri.evaluation.request import SAMPLES, Request
 
 
 @dataclass(frozen=True)
@@ -76,14 +23,20 @@ class Outcome:
     inputs: tuple[Path, ...]
 
 
-Run = Callable[[Request, Progress | None], Outcome]
+def study_module(name: str, part: str) -> Callable[..., Any]:
+    """NAME_study, NAME_figure or NAME_text of the study's own module, imported with torch and all when it is asked for.
+
+    study: (request, progress) → Outcome. figure: (path, numbers=…) draws. text: numbers → what a person reads.
+    """
+    found: Callable[..., Any] = getattr(importlib.import_module(f"bayesmri.studies.{name}"), f"{name}_{part}")
+    return found
 
 
 @dataclass(frozen=True)
 class Kind:
     """One study.
 
-    about: one sentence for the help. load: imports its code, torch included, only when it is asked for.
+    about: one sentence for the help.
     accelerations: its own choice of R. several_accelerations, several_models: whether more than one makes sense to it.
     one_slice: it shows the middle slice of one volume, of a folder the first that can be read.
     draws: it makes samples. iterations: its own choice, of a study that searches. errors: it can show error maps.
@@ -92,7 +45,6 @@ class Kind:
     """
 
     about: str
-    load: Callable[[], Run]
     accelerations: tuple[float, ...] = (4.0,)
     several_accelerations: bool = False
     several_models: bool = False

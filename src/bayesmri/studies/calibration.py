@@ -1,28 +1,38 @@
 """Does σ̂ tell the truth? Every volume of a folder, reconstructed with samples and compared with what it was."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from bayesmri.analysis.intervals import REGIONS, Judgement, check_judged, judge_volume, together
 from bayesmri.bounds.bound import FLOOR, Calibration
 from bayesmri.errors import DataError
+from bayesmri.evaluation.cohort import Volumes, counted, load_stochastic, n_coils, sample_volume
+from bayesmri.evaluation.request import Request
 from bayesmri.evaluation.subjects import Subjects, held_out
 from bayesmri.io.inputs import input_files
 from bayesmri.io.provenance import sha256
 from bayesmri.recon.files import Progress
 from bayesmri.recon.reconstruct import Reconstruction, common_crop
-from bayesmri.report.study_calibration import calibration_figure, calibration_text
-from bayesmri.studies.base import Outcome, Request
-from bayesmri.studies.volumes import Volumes, counted, load_stochastic, n_coils, sample_volume
+from bayesmri.report.bound_panel import bound_panel, bound_sentences
+from bayesmri.report.figure_style import BLUE, GREEN, GREY, ORANGE, aligned, caption, count, figure, finish, write
+from bayesmri.studies.base import Outcome
 
 Judged = dict[str, list[Judgement]]
 LEVEL = 0.9
 
 
-def calibration(request: Request, progress: Progress | None) -> Outcome:
+Numbers = Mapping[str, Any]
+COLOURS = {"everywhere": GREY, "foreground": BLUE}
+SHOWN = 0.001  # of all pixels: emptier bins of the reliability diagram are noise
+
+
+def calibration_study(request: Request, progress: Progress | None) -> Outcome:
     """Spearman's ρ, sparsification, reliability and coverage, by slice, volume and over all; bounds by subject."""
     loaded = load_stochastic(request.models[0])
     volumes = Volumes(request)
@@ -94,3 +104,117 @@ def truth_and_spread(result: Reconstruction) -> tuple[np.ndarray, np.ndarray, np
         raise DataError("a reconstruction without samples or truth came: both are wanted to judge one by the other")
     std, truth = common_crop(result.std, result.truth)
     return common_crop(result.image, result.truth)[0], std, truth
+
+
+def calibration_figure(path: Path, *, numbers: Numbers) -> None:
+    """Reliability | sparsification; rank correlation of every slice | held-out coverage of every subject."""
+    regions = {name: found for name, found in reversed(numbers["all"].items()) if found["slices"]}
+    bound = numbers.get("bound")  # studies from before there were bounds have none
+    made = figure(13.5, 4.3) if bound is None else figure(10.5, 8.4)
+    panels = made.subplots(1, 3).tolist() if bound is None else made.subplots(2, 2).ravel().tolist()
+    _reliability(panels[0], regions)
+    _sparsification(panels[1], regions)
+    _correlations(panels[2], regions)
+    if bound is not None:
+        bound_panel(panels[3], bound)
+    made_of = f"{count(numbers['samples'], 'sample')}, {count(len(numbers['rows']), 'volume')}"
+    caption(made, f"{numbers['model']}, R = {numbers['acceleration']:g}, {made_of}")
+    write(made, path)
+
+
+def _reliability(axes: Axes, regions: Numbers) -> None:
+    seen: list[float] = []
+    for name, found in regions.items():
+        rows = [r for r in found["reliability"] if r["pixels"] >= SHOWN * found["pixels"] and r["std"] > 0]
+        std, rms = ([100 * r[key] for r in rows] for key in ("std", "rms_error"))
+        axes.loglog(std, rms, "o-", color=COLOURS[name], markersize=3.5, linewidth=1.3, label=name)
+        seen += [v for v in (*std, *rms) if v > 0]
+    if seen:
+        ends = [min(seen) / 1.3, max(seen) * 1.3]
+        axes.loglog(ends, ends, "--", color="0.2", linewidth=1, label="RMS error = σ̂")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda v, _: f"{v:g}")
+    finish(axes, title="Reliability", x="σ̂, % of the truth's maximum", y="RMS error, % of the truth's maximum")
+
+
+def _sparsification(axes: Axes, regions: Numbers) -> None:
+    """The foreground's curves strong, those of all pixels thin: oracle and σ̂ in their own colours."""
+    for name, found in regions.items():
+        curves = found["sparsification"]
+        removed, mae = 100 * np.asarray(curves["removed"]), curves["mae"]
+        main = name == "foreground" or len(regions) == 1
+        width, style = (1.8, "-") if main else (1.0, ":")
+        for key, colour, word in (
+            ("random", GREY, "random order"),
+            ("std", BLUE, "by σ̂"),
+            ("oracle", GREEN, "by error"),
+        ):
+            area = f", AUSE {found['ause']['mae']:.2f}" if key == "std" else ""
+            label = f"{word}, {name}{area}" if key != "random" else word if main else None
+            axes.plot(removed, mae[key], style, color=colour, linewidth=width, label=label)
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, 100)
+    finish(axes, title="Sparsification", x="most uncertain pixels removed, %", y="remaining mean |error|, relative")
+
+
+def _correlations(axes: Axes, regions: Numbers) -> None:
+    values = {n: [v for v in found["spearman_of_slices"] if v is not None] for n, found in regions.items()}
+    everything = [v for part in values.values() for v in part]
+    low = min(0.0, np.floor(10 * min(everything, default=0.0)) / 10)
+    bins = np.arange(round(20 * (1 - low)) + 1) / 20 + low
+    shown = {name: part for name, part in values.items() if part}
+    means = {name: float(np.mean(part)) for name, part in shown.items()}
+    if shown:
+        labels = [f"{name}: mean {mean:.2f}" for name, mean in means.items()]
+        colours = [COLOURS[name] for name in shown]
+        axes.hist(list(shown.values()), bins=bins.tolist(), color=colours, alpha=0.7, label=labels)
+    for name, mean in means.items():
+        axes.axvline(mean, color=COLOURS[name], linewidth=1.5)
+    axes.axvline(0, color=ORANGE, linewidth=1, linestyle="--", label="chance")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    finish(axes, title="Rank correlation of σ̂ and |error|", x="Spearman's ρ of a slice", y="slices")
+
+
+def calibration_text(numbers: Numbers) -> str:
+    """One row per volume and one over all: ρ and AUSE (of mean |e|) beside those of a random order; oracle is 0."""
+    heads = ["volume", "slices", "PSNR/dB"]
+    for region in numbers["all"]:
+        heads += [f"ρ {region}", "AUSE", "random"]
+    lines = [[row["file"], str(row["slices"]), f"{row['psnr']:.2f}", *_cells(row, numbers)] for row in numbers["rows"]]
+    total = sum(row["slices"] for row in numbers["rows"])
+    mean = float(np.mean([row["psnr"] for row in numbers["rows"]]))
+    lines.append(["all", str(total), f"{mean:.2f}", *_cells(numbers["all"], numbers)])
+    return "\n".join([aligned([heads, *lines]), *_sentences(numbers), *bound_sentences(numbers.get("bound"))])
+
+
+def _cells(found: Numbers, numbers: Numbers) -> list[str]:
+    cells = []
+    for region in numbers["all"]:
+        part = found[region]
+        if not part["slices"]:
+            cells += ["", "", ""]
+            continue
+        rho = part["spearman"]
+        cells += [
+            "none" if rho is None else f"{rho:.3f}",
+            f"{part['ause']['mae']:.3f}",
+            f"{part['ause_random']['mae']:.3f}",
+        ]
+    return cells
+
+
+def _sentences(numbers: Numbers) -> list[str]:
+    """How far σ̂ is from random and oracle, and whether it has the right size."""
+    lines = ["AUSE: 0 is the oracle's order, `random` that of chance."]
+    for region, found in numbers["all"].items():
+        if not found["slices"]:
+            continue
+        chance = found["ause_random"]["mae"]
+        way = 100 * (1 - found["ause"]["mae"] / chance) if chance > 0 else 0.0
+        ratio = found["rms_error_over_rms_std"]
+        size = "σ̂ is 0" if ratio is None else f"the error is {ratio:.2g} times σ̂"
+        covered = ", ".join(
+            f"±{c['k']:g}σ̂ {100 * c['share']:.0f} % ({100 * c['normal']:.0f})" for c in found["coverage"]
+        )
+        lines.append(f"{region}: {way:.0f} % of the way from random to oracle; {size}; covered (if normal): {covered}")
+    return lines

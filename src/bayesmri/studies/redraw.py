@@ -4,15 +4,13 @@ Of `hallucination`, which shows pictures beside its charts, the charts are drawn
 """
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from bayesmri.errors import ConfigError, DataError
 from bayesmri.io.atomic import atomic_paths, check_target
+from bayesmri.studies.base import study_module
 
-Figure = Callable[..., None]
-Text = Callable[[Any], str]
 REDRAWN = ("calibration", "hallucination", "compare", "entropy", "acceleration", "covariance")
 
 
@@ -32,7 +30,7 @@ def redraw_study(name: str, source: Path, folder: Path) -> tuple[dict[str, Any],
     targets = [picture] if in_place else [picture, target]
     for path in targets:
         check_target(path, source)
-    figure, words = _drawing(name)
+    figure, words = (study_module(name, part) for part in ("figure", "text"))
     try:
         with atomic_paths(targets) as (png_file, *json_file):
             figure(png_file, numbers=record)
@@ -56,30 +54,3 @@ def _read(name: str, source: Path) -> tuple[str, dict[str, Any]]:
         found = "nothing of a study" if kind is None else f"the study {kind}"
         raise DataError(f"{source.name} holds {found}: want numbers of the study {name}")
     return text, record
-
-
-def _drawing(name: str) -> tuple[Figure, Text]:
-    """Imported when asked for, matplotlib with them."""
-    if name == "calibration":
-        from bayesmri.report.study_calibration import calibration_figure, calibration_text
-
-        return calibration_figure, calibration_text
-    if name == "hallucination":
-        from bayesmri.report.study_hallucination import hallucination_figure, hallucination_text
-
-        return hallucination_figure, hallucination_text
-    if name == "compare":
-        from bayesmri.report.study_compare import compare_figure, compare_text
-
-        return compare_figure, compare_text
-    if name == "entropy":
-        from bayesmri.report.study_entropy import entropy_figure, entropy_text
-
-        return entropy_figure, entropy_text
-    if name == "acceleration":
-        from bayesmri.report.study_acceleration import acceleration_figure, acceleration_text
-
-        return acceleration_figure, acceleration_text
-    from bayesmri.report.study_covariance import covariance_figure, covariance_text
-
-    return covariance_figure, covariance_text

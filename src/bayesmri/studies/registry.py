@@ -1,4 +1,7 @@
-"""Studies by name: each leaves NAME.json and NAME.png in a folder, both or neither."""
+"""Studies by name: each leaves NAME.json and NAME.png in a folder, both or neither.
+
+A study is the module of its name, with NAME_study, NAME_figure and NAME_text, and a line here.
+"""
 
 import json
 from dataclasses import asdict
@@ -6,76 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from bayesmri.errors import ConfigError
+from bayesmri.evaluation.request import ISOTROPIC, Request, members_of, named
 from bayesmri.evaluation.table import data_files
 from bayesmri.io.atomic import atomic_paths, check_target
 from bayesmri.recon.files import Progress
-from bayesmri.studies.base import ISOTROPIC, Kind, Outcome, Request, Run, members_of, named, settled
-
-
-def _calibration() -> Run:
-    from bayesmri.studies.calibration import calibration
-
-    return calibration
-
-
-def _entropy() -> Run:
-    from bayesmri.studies.entropy import entropy_study
-
-    return entropy_study
-
-
-def _acceleration() -> Run:
-    from bayesmri.studies.acceleration import acceleration_study
-
-    return acceleration_study
-
-
-def _kspace() -> Run:
-    from bayesmri.studies.kspace import kspace_study
-
-    return kspace_study
-
-
-def _samples() -> Run:
-    from bayesmri.studies.samples import samples_study
-
-    return samples_study
-
-
-def _covariance() -> Run:
-    from bayesmri.studies.covariance import covariance_study
-
-    return covariance_study
-
-
-def _eigenfunctions() -> Run:
-    from bayesmri.studies.eigenfunctions import eigenfunctions_study
-
-    return eigenfunctions_study
-
-
-def _hallucination() -> Run:
-    from bayesmri.studies.hallucination import hallucination_study
-
-    return hallucination_study
-
-
-def _compare() -> Run:
-    from bayesmri.studies.compare import compare_study
-
-    return compare_study
-
-
-def _overview() -> Run:
-    from bayesmri.studies.overview import overview_study
-
-    return overview_study
-
+from bayesmri.studies.base import Kind, Outcome, settled, study_module
 
 STUDIES: dict[str, Kind] = {
     "overview": Kind(
         "truth, zero filling, at μ, mean and standard deviation of a slice, by coils and R",
-        _overview,
         accelerations=(),
         several_accelerations=True,
         several_models=True,
@@ -85,36 +27,30 @@ STUDIES: dict[str, Kind] = {
     ),
     "calibration": Kind(
         "does the standard deviation tell where the error is, and its size?",
-        _calibration,
         bounds=True,
     ),
     "hallucination": Kind(
         "structures planted and erased: is the standard deviation large where they come out wrong?",
-        _hallucination,
         several_models=True,
     ),
     "compare": Kind(
         "posterior, dropout, predicted variance and ensembles at equal compute",
-        _compare,
         several_models=True,
     ),
     "entropy": Kind(
         "PSNR against the entropy of several models, by samples averaged",
-        _entropy,
         several_models=True,
     ),
     "acceleration": Kind(
         "the standard deviation as R falls to 1, in image and k-space",
-        _acceleration,
         accelerations=(8.0, 6.0, 4.0, 2.0, 1.0),
         several_accelerations=True,
     ),
-    "kspace": Kind("mask, data, mean and standard deviation of a slice in k-space", _kspace, one_slice=True),
-    "samples": Kind("single samples of a slice, where they differ most", _samples, one_slice=True),
-    "covariance": Kind("covariances of the kernels, by depth in the network", _covariance, needs_data=False),
+    "kspace": Kind("mask, data, mean and standard deviation of a slice in k-space", one_slice=True),
+    "samples": Kind("single samples of a slice, where they differ most", one_slice=True),
+    "covariance": Kind("covariances of the kernels, by depth in the network", needs_data=False),
     "eigenfunctions": Kind(
         "patterns that the regularizer keeps in shape, from reconstructions of a slice",
-        _eigenfunctions,
         several_models=True,
         one_slice=True,
         draws=False,
@@ -135,7 +71,7 @@ def run_study(
     sources += data_files(request.data) if request.data else []
     for path in (target, picture):
         check_target(path, *sources)
-    outcome = STUDIES[name].load()(request, progress)
+    outcome: Outcome = study_module(name, "study")(request, progress)
     record = {"study": name, **outcome.numbers, "provenance": _provenance(name, request, outcome)}
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
     with atomic_paths([target, picture]) as (json_file, png_file):

@@ -14,14 +14,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bayesmri.baselines.unet import doubts, drops
 from bayesmri.errors import ModelError
+from bayesmri.evaluation.cohort import Loaded, load
+from bayesmri.evaluation.request import ISOTROPIC, JOIN, members_of
 from bayesmri.kspace import KSpace
 from bayesmri.model import solve
 from bayesmri.posterior.block_gaussian import BlockGaussian
 from bayesmri.recon.reconstruct import Reconstruction, reconstruct
 from bayesmri.recon.request import Options
 from bayesmri.statistics import Moments
-from bayesmri.studies.base import ISOTROPIC, JOIN, members_of
-from bayesmri.studies.volumes import Loaded, load
 
 SpreadKind = Literal["posterior", "dropout", "variance", "ensemble"]
 KINDS: dict[SpreadKind, str] = {

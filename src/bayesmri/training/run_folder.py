@@ -7,9 +7,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesmri.config import as_dict, dump_toml, override, parse, read_toml
+from bayesmri.config import as_dict, check_seed, dump_toml, override, parse, read_toml
 from bayesmri.errors import ConfigError, DivergedError, ModelError, OutputError
-from bayesmri.recon.request import check_seed
 
 if TYPE_CHECKING:
     import torch

@@ -8,6 +8,7 @@ from typing import Any
 
 from bayesmri.checkpoint import FOLDER, load_model, locate
 from bayesmri.errors import BayesMRIError, DataError, ModelError
+from bayesmri.evaluation.request import SAMPLES, Request
 from bayesmri.evaluation.table import Study, data_files, fully_sampled, middle_slices, sampling_of
 from bayesmri.kspace import KSpace
 from bayesmri.model import Model
@@ -19,7 +20,6 @@ from bayesmri.recon.method import model_name
 from bayesmri.recon.reconstruct import Reconstruction, reconstruct
 from bayesmri.recon.request import Options
 from bayesmri.sampler import slice_digest
-from bayesmri.studies.base import SAMPLES, Request
 
 
 @dataclass(frozen=True, eq=False)

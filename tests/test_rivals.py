@@ -13,7 +13,7 @@ import torch
 from scipy.stats import norm
 
 from bayesmri.baselines.network import BoundNetwork, Network
-from bayesmri.baselines.unet import FLOOR, HEAD, Hourglass, UNet, UNetConfig, doubts, drop, drops, moments
+from bayesmri.baselines.unet import FLOOR, HEAD, Hourglass, UNet, UNetConfig, drop, moments
 from bayesmri.checkpoint import checkpoints, load_checkpoint, load_model, save_model
 from bayesmri.cli import main
 from bayesmri.complexes import rss
@@ -109,7 +109,7 @@ def test_without_a_generator_nothing_is_dropped() -> None:
     assert torch.equal(a, b)
     assert not torch.equal(a, c)
     assert not torch.equal(a, x)
-    assert (drops(dropping.network), drops(plain.network), doubts(plain.network)) == (True, False, False)
+    assert (dropping.network.drops, plain.network.drops, plain.network.doubts) == (True, False, False)
 
 
 def test_the_likelihood_is_best_at_the_true_variance() -> None:

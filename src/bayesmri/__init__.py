@@ -9,26 +9,140 @@ if TYPE_CHECKING:
     from bayesmri.api import calibrate as calibrate
     from bayesmri.api import load_model as load_model
     from bayesmri.api import reconstruct as reconstruct
+    from bayesmri.api import save_model as save_model
+    from bayesmri.api import train as train
     from bayesmri.api import undersample as undersample
+    from bayesmri.baselines.network import Network as Network
+    from bayesmri.complexes import rss as rss
     from bayesmri.io.formats import read as read
+    from bayesmri.kspace import Header as Header
+    from bayesmri.kspace import Images as Images
+    from bayesmri.kspace import KSpace as KSpace
     from bayesmri.metrics import volume_metrics as volume_metrics
+    from bayesmri.model import Coils as Coils
+    from bayesmri.model import Model as Model
+    from bayesmri.physics.coil_operator import CoilOperator as CoilOperator
+    from bayesmri.physics.fidelity import prox_data as prox_data
+    from bayesmri.physics.fourier import fft2c as fft2c
+    from bayesmri.physics.fourier import ifft2c as ifft2c
+    from bayesmri.physics.mask import MaskSpec as MaskSpec
+    from bayesmri.physics.operator import Operator as Operator
+    from bayesmri.physics.scaling import Scaling as Scaling
+    from bayesmri.physics.sense import sensitivity_sets as sensitivity_sets
+    from bayesmri.posterior.block_gaussian import BlockGaussian as BlockGaussian
+    from bayesmri.posterior.delta import Delta as Delta
+    from bayesmri.recon.reconstruct import Reconstruction as Reconstruction
+    from bayesmri.registry import register as register
+    from bayesmri.regularizers.base import ParametricRegularizer as ParametricRegularizer
+    from bayesmri.regularizers.base import Regularizer as Regularizer
+    from bayesmri.regularizers.energy import EnergyRegularizer as EnergyRegularizer
+    from bayesmri.regularizers.foe import FoE as FoE
+    from bayesmri.regularizers.foe import FoEConfig as FoEConfig
+    from bayesmri.regularizers.tdv import TDV as TDV
+    from bayesmri.regularizers.tdv import TDVConfig as TDVConfig
+    from bayesmri.regularizers.tv import TV as TV
+    from bayesmri.regularizers.tv import TVConfig as TVConfig
+    from bayesmri.sampler import Sampler as Sampler
+    from bayesmri.solver import Scheme as Scheme
+    from bayesmri.solver import unroll as unroll
+    from bayesmri.training.settings import TrainConfig as TrainConfig
 
 __version__ = version("bayesmri")
 
-# resolved on first use: `import bayesmri` must not wait for torch
+# by the module that defines it, resolved on first use: `import bayesmri` must not wait for torch
 _HOMES = {
-    "as_kspace": "bayesmri.api",
-    "calibrate": "bayesmri.api",
-    "load_model": "bayesmri.api",
-    "reconstruct": "bayesmri.api",
-    "undersample": "bayesmri.api",
-    "read": "bayesmri.io.formats",
-    "volume_metrics": "bayesmri.metrics",
+    "BlockGaussian": "posterior.block_gaussian",
+    "CoilOperator": "physics.coil_operator",
+    "Coils": "model",
+    "Delta": "posterior.delta",
+    "EnergyRegularizer": "regularizers.energy",
+    "FoE": "regularizers.foe",
+    "FoEConfig": "regularizers.foe",
+    "Header": "kspace",
+    "Images": "kspace",
+    "KSpace": "kspace",
+    "MaskSpec": "physics.mask",
+    "Model": "model",
+    "Network": "baselines.network",
+    "Operator": "physics.operator",
+    "ParametricRegularizer": "regularizers.base",
+    "Reconstruction": "recon.reconstruct",
+    "Regularizer": "regularizers.base",
+    "Sampler": "sampler",
+    "Scaling": "physics.scaling",
+    "Scheme": "solver",
+    "TDV": "regularizers.tdv",
+    "TDVConfig": "regularizers.tdv",
+    "TV": "regularizers.tv",
+    "TVConfig": "regularizers.tv",
+    "TrainConfig": "training.settings",
+    "as_kspace": "api",
+    "calibrate": "api",
+    "fft2c": "physics.fourier",
+    "ifft2c": "physics.fourier",
+    "load_model": "api",
+    "prox_data": "physics.fidelity",
+    "read": "io.formats",
+    "reconstruct": "api",
+    "register": "registry",
+    "rss": "complexes",
+    "save_model": "api",
+    "sensitivity_sets": "physics.sense",
+    "train": "api",
+    "undersample": "api",
+    "unroll": "solver",
+    "volume_metrics": "metrics",
 }
-__all__ = ["as_kspace", "calibrate", "load_model", "read", "reconstruct", "undersample", "volume_metrics"]
+__all__ = [
+    "TDV",
+    "TV",
+    "BlockGaussian",
+    "CoilOperator",
+    "Coils",
+    "Delta",
+    "EnergyRegularizer",
+    "FoE",
+    "FoEConfig",
+    "Header",
+    "Images",
+    "KSpace",
+    "MaskSpec",
+    "Model",
+    "Network",
+    "Operator",
+    "ParametricRegularizer",
+    "Reconstruction",
+    "Regularizer",
+    "Sampler",
+    "Scaling",
+    "Scheme",
+    "TDVConfig",
+    "TVConfig",
+    "TrainConfig",
+    "as_kspace",
+    "calibrate",
+    "fft2c",
+    "ifft2c",
+    "load_model",
+    "prox_data",
+    "read",
+    "reconstruct",
+    "register",
+    "rss",
+    "save_model",
+    "sensitivity_sets",
+    "train",
+    "undersample",
+    "unroll",
+    "volume_metrics",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'bayesmri' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(f"bayesmri.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

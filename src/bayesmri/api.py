@@ -17,11 +17,14 @@ from bayesmri.kspace import Header, Images, KSpace
 from bayesmri.recon.acquisition import RULES, Sampling, check_full, keep_lines
 from bayesmri.recon.acquisition import single_coil as to_single_coil
 from bayesmri.recon.acquisition import undersample as _undersample
-from bayesmri.recon.request import BASELINES, MethodName, Options
+from bayesmri.recon.request import BASELINES, MethodName, Options, check_sensitivities
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from bayesmri.model import Model
     from bayesmri.recon.reconstruct import Reconstruction
+    from bayesmri.training.settings import TrainConfig
 
 
 def as_kspace(z: ArrayLike, mask: ArrayLike | None = None) -> KSpace:
@@ -80,6 +83,38 @@ def load_model(path: str | Path) -> "Model":
     return load(Path(path))
 
 
+def save_model(path: str | Path, model: "Model") -> None:
+    """A model to give away: the .json file of that path, and its weights beside it."""
+    from bayesmri.checkpoint import save_model as save
+
+    save(Path(path), model)
+
+
+def train(
+    config: "TrainConfig | Mapping[str, Any] | str | Path",
+    out: str | Path,
+    *,
+    resume: bool = False,
+    say: "Callable[[str, dict[str, Any]], None] | None" = None,
+) -> "Model":
+    """Train into the folder `out`, as `bayesmri train` does; returns the best model of the run.
+
+    config: a .toml file, the same as nested tables, or a TrainConfig. resume: go on from the last checkpoint.
+    say: called with the name of every event (log, val, note) and its values.
+    """
+    from bayesmri.checkpoint import load_model as load
+    from bayesmri.config import parse
+    from bayesmri.training.run_folder import read_config
+    from bayesmri.training.run_folder import train as run
+    from bayesmri.training.settings import TrainConfig
+
+    if isinstance(config, str | Path):
+        config = read_config(Path(config))
+    settings = config if isinstance(config, TrainConfig) else parse(TrainConfig, config)
+    run(settings, Path(out), resume=resume, say=say or (lambda event, values: None))
+    return load(Path(out))
+
+
 def reconstruct(
     kspace: KSpace | ArrayLike,
     model: "str | Path | Model" = "tv",
@@ -134,6 +169,7 @@ def reconstruct(
     )
     measured = _as_kspace(kspace)
     if sensitivities is not None:
+        check_sensitivities(options)
         measured = with_sensitivities(measured, _array("sensitivities", sensitivities))
     # of the measured coils, as in `recon`: the fit of the emulated one may differ in its last bits between machines
     contents = [slice_digest(z, measured.mask) for z in measured.z] if options.samples else None

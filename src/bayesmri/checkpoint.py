@@ -24,13 +24,15 @@ from torch import Tensor
 
 from bayesmri.bounds.bound import Calibration
 from bayesmri.config import as_dict, parse
-from bayesmri.errors import BayesMRIError, ModelError
+from bayesmri.errors import BayesMRIError, ConfigError, ModelError
 from bayesmri.io.atomic import atomic_path
+from bayesmri.io.guard import one_line
 from bayesmri.io.provenance import sha256
-from bayesmri.model import KINDS, Coils, Learned, Model, build
+from bayesmri.model import Coils, Learned, LearnedConfig, Model, build
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.block_gaussian import BlockGaussian, check_L
 from bayesmri.posterior.predictor import Predictor, PredictorConfig
+from bayesmri.registry import Entry, entry, of_config
 from bayesmri.zoo import find
 
 FORMAT = 3
@@ -159,7 +161,7 @@ def locate(path: Path) -> Path:
 
 def _numbers(model: Model) -> dict[str, Tensor]:
     """θ, or μ and L; and the predictor's weights."""
-    blocks = model.posterior.L if isinstance(model.posterior, BlockGaussian) else {}
+    blocks = model.distribution().blocks
     predictor = {} if model.predictor is None else model.predictor.state_dict()
     return (
         model.regularizer.weights()
@@ -170,10 +172,11 @@ def _numbers(model: Model) -> dict[str, Tensor]:
 
 def _describe(model: Model) -> dict[str, Any]:
     config = model.regularizer.config
-    kind = next(name for name, cls in KINDS.items() if isinstance(config, cls))
+    kind = of_config(config)
     return {
         "format": FORMAT,
-        "regularizer": {"kind": kind, **as_dict(config)},
+        "regularizer": {"kind": kind.name, **as_dict(config)},
+        **({"plugin": kind.plugin} if kind.plugin else {}),
         "T": model.T,
         "rho": model.rho,
         "momentum": model.momentum,
@@ -183,7 +186,7 @@ def _describe(model: Model) -> dict[str, Any]:
         "start": model.start,
         "acceleration": model.acceleration,
         "also": list(model.also),
-        "posterior": "gaussian" if isinstance(model.posterior, BlockGaussian) else "delta",
+        "posterior": "gaussian" if model.stochastic else "delta",
         "predictor": None if model.predictor is None else as_dict(model.predictor.config),
         "calibration": [as_dict(found) for found in model.calibrations],
         "card": dict(model.card),
@@ -193,7 +196,7 @@ def _describe(model: Model) -> dict[str, Any]:
 def _model(record: dict[str, Any], path: Path) -> Model:
     try:
         settings = dict(record["regularizer"])
-        config = parse(KINDS[settings.pop("kind")], settings)
+        config: LearnedConfig = parse(_kind(str(settings.pop("kind")), record).config, settings)
         regularizer = build(config, torch.Generator().manual_seed(0))
         tensors = _tensors(record, "weights", path)
         theta = {name: t for name, t in tensors.items() if not name.startswith((L_PREFIX, PREDICTOR_PREFIX))}
@@ -221,6 +224,21 @@ def _model(record: dict[str, Any], path: Path) -> Model:
         raise ModelError(f"{path.name} is not a model of this version: {error!r}") from error
     except BayesMRIError as error:
         raise ModelError(f"{path.name} cannot be loaded: {error}") from error
+
+
+def _kind(name: str, record: dict[str, Any]) -> Entry:
+    """What the model is of; where that came from elsewhere, the name of what is missing."""
+    try:
+        return entry(name)
+    except ConfigError as error:
+        plugin = record.get("plugin")
+        if not isinstance(plugin, str):
+            raise
+        shown = one_line(plugin, limit=80)
+        raise ModelError(
+            f"got a model of the kind {one_line(name, limit=40)}, which the plug-in {shown} brings and which is not "
+            f"loaded; give --plugin {shown}, or import it first"
+        ) from error
 
 
 def _optional(record: dict[str, Any], key: str) -> float | None:

@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from bayesmri.baselines.irim import IRIM, IRIMConfig
+from bayesmri.baselines.irim import IRIM
 from bayesmri.baselines.network import BoundNetwork, Network, build_network
-from bayesmri.baselines.sigmanet import SigmaNet, SigmaNetConfig
-from bayesmri.baselines.unet import UNet, UNetConfig
-from bayesmri.baselines.varnet import VarNet, VarNetConfig
+from bayesmri.baselines.plain import plain_network
+from bayesmri.baselines.sigmanet import SigmaNet
+from bayesmri.baselines.unet import UNet
+from bayesmri.baselines.varnet import VarNet
 from bayesmri.bounds.bound import Calibration
 from bayesmri.errors import ConfigError, ModelError
 from bayesmri.physics.coils import CoilMode, coil_gram, compress_coils, compression_matrix
@@ -19,26 +20,15 @@ from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.base import Posterior
 from bayesmri.posterior.delta import Delta
 from bayesmri.posterior.predictor import Predictor
+from bayesmri.registry import of_config
 from bayesmri.regularizers.base import Bound, ParametricRegularizer, Regularizer
-from bayesmri.regularizers.foe import FoE, FoEConfig
-from bayesmri.regularizers.tdv import TDV, TDVConfig
+from bayesmri.regularizers.foe import FoE
+from bayesmri.regularizers.tdv import TDV
+from bayesmri.regularizers.tv import TV
 from bayesmri.solver import Callback, Scheme, Start
 
-LearnedConfig = TDVConfig | FoEConfig | UNetConfig | VarNetConfig | IRIMConfig | SigmaNetConfig
-KINDS: dict[str, type[LearnedConfig]] = {
-    "tdv": TDVConfig,
-    "foe": FoEConfig,
-    "unet": UNetConfig,
-    "varnet": VarNetConfig,
-    "irim": IRIMConfig,
-    "sigmanet": SigmaNetConfig,
-}
-NETWORKS: dict[type[LearnedConfig], type[Network]] = {
-    UNetConfig: UNet,
-    VarNetConfig: VarNet,
-    IRIMConfig: IRIM,
-    SigmaNetConfig: SigmaNet,
-}
+# importing them registers what they are called
+OWN = (TDV, FoE, TV, UNet, VarNet, IRIM, SigmaNet)
 # what owns weights, and the same with one θ: R of the unrolled scheme, or a network that stands for the whole of it
 Learned = ParametricRegularizer | Network
 BoundLearned = Bound | BoundNetwork
@@ -128,9 +118,14 @@ class Model:
         return Delta(self.regularizer.weights()) if self.posterior is None else self.posterior
 
     @property
+    def stochastic(self) -> bool:
+        """Whether draws of θ differ."""
+        return self.distribution().stochastic
+
+    @property
     def n_parameters(self) -> int:
         """Weights, L where there is one, and T, ρ and γ where they are."""
-        steps = [] if isinstance(self.regularizer, Network) else [self.T, self.rho, self.momentum]
+        steps = [] if not self.regularizer.unrolled else [self.T, self.rho, self.momentum]
         return self.distribution().n_parameters + sum(step is not None for step in steps)
 
     @torch.no_grad()
@@ -174,10 +169,23 @@ def solve(
     return scheme.run(scheme.data_term(z, mask, s), bound, callback=callback, checkpoint=checkpoint)
 
 
+class LearnedConfig(Protocol):
+    """A frozen dataclass of a registered kind; Q is the number of coils."""
+
+    @property
+    def Q(self) -> int: ...
+
+
+def unrolls(config: LearnedConfig) -> bool:
+    """Whether it configures a regularizer of the unrolled scheme; a network has no T, no S and no posterior."""
+    return issubclass(of_config(config).make, ParametricRegularizer)
+
+
 def build(config: LearnedConfig, rng: torch.Generator) -> Learned:
     """The module that a configuration describes, with its start values drawn from `rng`."""
-    if isinstance(config, TDVConfig):
-        return TDV(config, rng)
-    if isinstance(config, FoEConfig):
-        return FoE(config, rng)
-    return build_network(NETWORKS[type(config)], config, rng)
+    make = of_config(config).make
+    if issubclass(make, ParametricRegularizer):
+        return make(config, rng)
+    if issubclass(make, Network):
+        return build_network(make, config, rng)
+    return plain_network(cast(type[nn.Module], make), config, rng)

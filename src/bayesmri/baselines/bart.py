@@ -4,6 +4,7 @@ The weight is 0.01 for data that `pics` scales itself, fixed before anything was
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bayesmri.errors import DataError, MissingExtraError
+from bayesmri.io.guard import one_line
+from bayesmri.physics.centre import n_central_lines
+from bayesmri.physics.espirit import FEWEST
 from bayesmri.physics.operator import check_mask
 
 WEIGHT = 0.01
@@ -29,7 +33,8 @@ TIMEOUT = 1800  # seconds of one slice
 class Bart:
     """`ecalib -m1`, then `pics -S -i 100 -R …:0.01` for every slice; a single coil has s = 1. Runs on the CPU.
 
-    Where `ecalib` refuses, for too few central lines, sensitivities are those of `caldir`.
+    With fewer than FEWEST central lines, of which `ecalib` makes nothing useful, and where it refuses, sensitivities
+    are those of `caldir`. On odd sizes BART's `pics` shows the image one pixel further on: it is moved back.
     """
 
     penalty: Literal["l1", "tv"] = "l1"
@@ -50,23 +55,36 @@ class Bart:
         return torch.from_numpy(np.stack(parts)).to(z)
 
     def _slice(self, z: NDArray[np.complex64]) -> NDArray[np.complex64]:
+        heard = np.abs(z).max(axis=(1, 2)) > 0  # an empty first coil would make all others NaN
+        x = np.zeros_like(z)
+        if not heard.any():
+            return x
         with tempfile.TemporaryDirectory(prefix="bayesmri-bart-") as folder:
-            here = Path(folder)
-            write_cfl(here / "z", z.transpose(1, 2, 0)[:, :, None, :])
-            self._sensitivities(here, z)
-            _bart(here, "pics", "-S", "-i", str(self.iterations), "-R", f"{PENALTIES[self.penalty]}{self.weight:g}",
-                  "z", "s", "m")  # fmt: skip
-            s, m = (read_cfl(here / name) for name in ("s", "m"))
+            x[heard] = self._image(Path(folder), z[heard])
+        return x
+
+    def _image(self, here: Path, z: NDArray[np.complex64]) -> NDArray[np.complex64]:
+        odd = tuple(n % 2 for n in z.shape[1:])
+        write_cfl(here / "z", z.transpose(1, 2, 0)[:, :, None, :])
+        s = self._sensitivities(here, z)
+        write_cfl(here / "s", np.roll(s, odd, axis=(0, 1))[:, :, None, :])
+        penalty = f"{PENALTIES[self.penalty]}{self.weight:g}"
+        _bart(here, "pics", "-S", "-i", str(self.iterations), "-R", penalty, "z", "s", "m")
+        m = np.roll(read_cfl(here / "m"), tuple(-n for n in odd), axis=(0, 1))
         return np.asarray((s * m).transpose(2, 0, 1), np.complex64)
 
-    def _sensitivities(self, here: Path, z: NDArray[np.complex64]) -> None:
+    def _sensitivities(self, here: Path, z: NDArray[np.complex64]) -> NDArray[np.complex64]:
+        """(H, W, coils)."""
         if len(z) == 1:
-            write_cfl(here / "s", np.ones((*z.shape[1:], 1, 1), np.complex64))
-            return
+            return np.ones((*z.shape[1:], 1), np.complex64)
+        lines = torch.from_numpy(np.abs(z).max(axis=(0, 1)) > 0)
         try:
-            _bart(here, "ecalib", "-m1", "z", "s")
+            if int(n_central_lines(lines.reshape(1, 1, 1, -1))) < FEWEST:
+                raise DataError("too few central lines for ecalib")
+            _bart(here, "ecalib", "-m1", "z", "c")
         except DataError:
-            _bart(here, "caldir", str(min(24, *(n - 1 for n in z.shape[1:]))), "z", "s")
+            _bart(here, "caldir", str(min(24, *(n - 1 for n in z.shape[1:]))), "z", "c")
+        return read_cfl(here / "c")
 
 
 def write_cfl(base: Path, array: NDArray[np.complex64]) -> None:
@@ -86,9 +104,15 @@ def read_cfl(base: Path) -> NDArray[np.complex64]:
 
 def _bart(folder: Path, *words: str) -> None:
     threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}
-    made = subprocess.run(
-        ["bart", *words], cwd=folder, capture_output=True, timeout=TIMEOUT, check=False, env={**os.environ, **threads}
-    )
+    try:
+        made = subprocess.run(
+            ["bart", *words], cwd=folder, capture_output=True, timeout=TIMEOUT, check=False,
+            env={**os.environ, **threads},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise DataError(f"bart {words[0]} did not end within {TIMEOUT} s: take another method") from error
     if made.returncode != 0:
-        said = made.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise DataError(f"bart {words[0]} failed ({said[-1][:120] if said else 'without a word'}): take another method")
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", made.stderr.decode("utf-8", "replace"))
+        said = [line for line in plain.splitlines() if re.search(r"[a-z]{3}", line)]
+        why = one_line(said[-1], limit=120) if said else "without a word"
+        raise DataError(f"bart {words[0]} failed ({why}): take another method")

@@ -11,6 +11,7 @@ from bayesmri.complexes import to_complex, to_real
 from bayesmri.errors import ConfigError, ShapeError
 from bayesmri.physics.fidelity import fidelity_grad
 from bayesmri.physics.fourier import ifft2c
+from bayesmri.registry import register
 
 REFLECTIONS = 3  # Householder reflections that make up one orthogonal mixing of the channels
 CALM = 0.5  # factor of the last convolutions' start values: the machine starts near x = F⁻¹z
@@ -45,6 +46,7 @@ class IRIMConfig:
             )
 
 
+@register("irim", IRIMConfig)
 class IRIM(Network):
     """State (x, s), from x = F⁻¹z and s = 0. A step puts ∇D(x) = A*(Ax − z) into the memory, then passes its layers:
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Protocol, final
+from typing import ClassVar, Protocol, final
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +20,15 @@ class NetworkConfig(Protocol):
 
 
 class Network(nn.Module, ABC):
-    """A network that owns its weights θ, behind the same door as a regularizer: weights, bind, project_."""
+    """A network that owns its weights θ, behind the same door as a regularizer: weights, bind, project_.
+
+    drops: passes through it can be random. doubts: it gives a variance beside the image (`moments`).
+    """
 
     config: NetworkConfig
+    unrolled: ClassVar[bool] = False
+    drops: bool = False
+    doubts: bool = False
 
     @abstractmethod
     def forward(self, z: Tensor, mask: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from bayesmri.physics.fidelity import fidelity_grad, prox_data
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.operator import Operator
 from bayesmri.physics.sense import combine
+from bayesmri.registry import register
 
 Member = Literal["pcn", "gd", "pm", "vs"]
 Maps = Literal["centre", "espirit"]
@@ -57,6 +58,7 @@ class SigmaNetConfig:
             )
 
 
+@register("sigmanet", SigmaNetConfig)
 class SigmaNet(Network):
     """x = mean of the members' coil images. Every member repeats v = m − u(m), and then, with weight λ of the data:
 

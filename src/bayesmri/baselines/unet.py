@@ -11,6 +11,7 @@ from bayesmri.baselines.network import BoundNetwork, Network, check_counts, draw
 from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError
 from bayesmri.physics.fourier import ifft2c
+from bayesmri.registry import register
 
 SLOPE = 0.2  # of the leaky rectifiers
 CALM = 0.1  # factor of the last convolution's start values
@@ -47,6 +48,7 @@ class UNetConfig:
             raise ConfigError("U-Net with dropout and variance: want one of the two, so that σ̂ has one meaning")
 
 
+@register("unet", UNetConfig)
 class UNet(Network):
     """X = X₀ + s u((X₀ − m)/s), with X₀ = RSS(F⁻¹z), its mean m and standard deviation s, and a U-shaped network u.
 
@@ -64,6 +66,7 @@ class UNet(Network):
         self.hourglass = Hourglass(1, 1, features=config.features, pools=config.pools, dropout=config.dropout)
         self.doubt = nn.Conv2d(config.features, 1, 1) if config.variance else None
         self.residual = config.residual
+        self.drops, self.doubts = config.dropout > 0, config.variance
 
     def forward(self, z: Tensor, mask: Tensor, rng: torch.Generator | None = None) -> Tensor:
         return self._image(z, rng)[0]
@@ -95,16 +98,6 @@ class UNet(Network):
 
     def smallest(self) -> int:
         return smallest_image(self.config.pools)
-
-
-def drops(network: object) -> bool:
-    """Whether passes through it can be random."""
-    return isinstance(network, UNet) and network.config.dropout > 0
-
-
-def doubts(network: object) -> bool:
-    """Whether it gives a variance beside the image."""
-    return isinstance(network, UNet) and network.config.variance
 
 
 def moments(bound: BoundNetwork, z: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,7 @@ from bayesmri.complexes import to_complex, to_real
 from bayesmri.errors import ConfigError
 from bayesmri.physics.centre import n_central_lines, unit_rss
 from bayesmri.physics.fourier import fft2c, ifft2c
+from bayesmri.registry import register
 
 CALM = 0.1  # factor of the last convolutions' start values: the steps start as small changes of k
 GRID = 16  # images are padded to multiples of this, whatever the number of pools
@@ -43,6 +44,7 @@ class VarNetConfig:
             )
 
 
+@register("varnet", VarNetConfig)
 class VarNet(Network):
     """k ← k − η M(k − z) − F S u(Sᴴ F⁻¹ k) from k = z, with a learned η and U-Net u per step; x = F⁻¹k at the end.
 

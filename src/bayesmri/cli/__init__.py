@@ -8,10 +8,10 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Group
 
 from bayesmri.cli.bench import bench
 from bayesmri.cli.calibrate import calibrate
@@ -28,8 +28,13 @@ from bayesmri.cli.simulate import simulate
 from bayesmri.cli.study import listed, study
 from bayesmri.cli.train import train
 from bayesmri.cli.undersample import undersample
-from bayesmri.errors import BayesMRIError
+from bayesmri.errors import BayesMRIError, ConfigError
+from bayesmri.registry import load_plugin
 
+Verb = Callable[..., None]
+EVERYDAY = Group("Every day", sort_key=0)
+BUILDERS = Group("For model builders", sort_key=1)
+PLUGIN = "--plugin"
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 # the words of torch's RuntimeErrors: of the CPU's allocators, of CUDA and of its libraries
 NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED")
@@ -39,32 +44,43 @@ def build_app() -> App:
     """All verbs, each with an example at the end of its help."""
     app = App(
         name="bayesmri",
-        help="Learned variational MRI reconstruction that says how sure it is of every pixel. For research use only.",
+        help="Learned variational MRI reconstruction that says how sure it is of every pixel. For research use only."
+        "\n\nWith any command, --plugin MODULE (or FILE.py) loads models of your own; it may be repeated.",
         version=metadata.version("bayesmri"),
         result_action="return_value",
         help_format="plaintext",
         suppress_keyboard_interrupt=False,  # main says that it was interrupted
     )
-    app.command(inspect, help_epilogue="Example: bayesmri inspect scan.h5")
-    app.command(
-        simulate, help_epilogue="Example: bayesmri simulate --phantom knee -o knee.h5 --coils 8 --snr 30 --seed 1"
-    )
-    app.command(undersample, help_epilogue="Example: bayesmri undersample knee.h5 -o knee_r4.h5 --acceleration 4")
-    app.command(recon, help_epilogue="Example: bayesmri recon knee.h5 -o knee_tv.h5 --method tv --acceleration 4 --png")
-    app.command(report, help_epilogue="Example: bayesmri report knee_r4.recon.h5 -o knee_r4.html")
-    app.command(train, help_epilogue="Example: bayesmri train configs/small-single-r4.toml --out runs/small")
-    app.command(
-        evaluate, help_epilogue="Example: bayesmri evaluate --data val/ --methods tv,runs/small --acceleration 4"
-    )
-    app.command(curves, help_epilogue="Example: bayesmri curves runs/small runs/unet -o curves.png")
-    app.command(study, help_epilogue=listed())
-    app.command(distill, help_epilogue="Example: bayesmri distill runs/small-bayes -o small-bayes.json")
-    app.command(calibrate, help_epilogue="Example: bayesmri calibrate runs/bayes --data val/ -o bayes.json")
-    app.command(models, help_epilogue="Example: bayesmri models tdv-single-r4")
-    app.command(publish, help_epilogue="Example: bayesmri publish runs/small tdv-single-r4 --out weights/")
-    app.command(bench, help_epilogue="Example: bayesmri bench --json")
-    app.command(demo, help_epilogue="Example: bayesmri demo -o out/demo")
+    for group, verbs in ((EVERYDAY, _everyday()), (BUILDERS, _builders())):
+        for place, (verb, epilogue) in enumerate(verbs):
+            app.command(verb, group=group, help_epilogue=epilogue, sort_key=place)
     return app
+
+
+def _everyday() -> list[tuple[Verb, str]]:
+    """In the order in which one meets them."""
+    return [
+        (inspect, "Example: bayesmri inspect scan.h5"),
+        (recon, "Example: bayesmri recon knee.h5 -o knee_tv.h5 --method tv --acceleration 4 --png"),
+        (report, "Example: bayesmri report knee_r4.recon.h5 -o knee_r4.html"),
+        (evaluate, "Example: bayesmri evaluate --data val/ --methods tv,runs/small --acceleration 4"),
+        (train, "Example: bayesmri train configs/small-single-r4.toml -o runs/small"),
+        (models, "Example: bayesmri models tdv-r4"),
+        (calibrate, "Example: bayesmri calibrate runs/bayes --data val/ -o bayes.json"),
+        (simulate, "Example: bayesmri simulate --phantom knee -o knee.h5 --coils 8 --snr 30 --seed 1"),
+        (undersample, "Example: bayesmri undersample knee.h5 -o knee_r4.h5 --acceleration 4"),
+        (demo, "Example: bayesmri demo -o out/demo"),
+    ]
+
+
+def _builders() -> list[tuple[Verb, str]]:
+    return [
+        (study, listed()),
+        (publish, "Example: bayesmri publish runs/small tdv-mine -o weights/"),
+        (distill, "Example: bayesmri distill runs/small-bayes -o small-bayes.json"),
+        (curves, "Example: bayesmri curves runs/small runs/unet -o curves.png"),
+        (bench, "Example: bayesmri bench --json"),
+    ]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,7 +89,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        build_app()(argv, exit_on_error=False, print_error=False)
+        words = _without_plugins(sys.argv[1:] if argv is None else [str(word) for word in argv])
+        build_app()(words, exit_on_error=False, print_error=False)
         if sys.stdout is not None:
             sys.stdout.flush()  # a reader that has gone is noticed here, and not in the interpreter's last breath
     except CycloptsError as error:
@@ -95,6 +112,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _complain(f"internal error, {type(error).__name__}: {error} (set BAYESMRI_DEBUG=1 for details)", FAILED)
     return DONE
+
+
+def _without_plugins(words: Sequence[str]) -> list[str]:
+    """What is left after every `--plugin NAME` was taken out and its module imported: for all commands alike."""
+    rest, taken = list(words), []
+    while (place := next((i for i, word in enumerate(rest) if word.split("=")[0] == PLUGIN), None)) is not None:
+        name = rest.pop(place).partition("=")[2]
+        if not name:
+            if place >= len(rest):
+                raise ConfigError(f"got {PLUGIN} without a name, expected a module or a .py file after it")
+            name = rest.pop(place)
+        taken.append(name)
+    for name in taken:
+        load_plugin(name)
+    return rest
 
 
 def _lacks_memory(said: str) -> bool:

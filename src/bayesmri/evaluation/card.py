@@ -12,7 +12,6 @@ from bayesmri.io.formats import volume_paths
 from bayesmri.io.safe_h5 import open_h5, text_attribute
 from bayesmri.model import Model
 from bayesmri.physics.pattern import center_share
-from bayesmri.posterior.block_gaussian import BlockGaussian
 from bayesmri.posterior.kl import entropy
 
 RESEARCH = "For research use only: not a medical device; nothing it shows may guide diagnosis or treatment."
@@ -43,7 +42,7 @@ def make_card(
         "name": name,
         "summary": _summary(record),
         "parameters": _parameters(model),
-        "entropy": float(entropy(model.posterior.L)) if isinstance(model.posterior, BlockGaussian) else None,
+        "entropy": float(entropy(model.distribution().blocks)) if model.stochastic else None,
         "step": run.get("step"),
         **{key: run[key] for key in ("posterior", "predictor", "results") if key in run},
         "training": _training(record, run, processor),

@@ -12,7 +12,6 @@ from bayesmri.evaluation.request import SAMPLES, Request
 from bayesmri.evaluation.table import Study, data_files, fully_sampled, middle_slices, sampling_of
 from bayesmri.kspace import KSpace
 from bayesmri.model import Model
-from bayesmri.posterior.block_gaussian import BlockGaussian
 from bayesmri.posterior.kl import entropy
 from bayesmri.recon.acquisition import single_coil, undersample
 from bayesmri.recon.files import Progress
@@ -32,16 +31,15 @@ class Loaded:
 
     @property
     def stochastic(self) -> bool:
-        return isinstance(self.model.posterior, BlockGaussian)
+        return self.model.stochastic
 
     def facts(self) -> dict[str, Any]:
         """JSON values: what tells it apart from other models. entropy: H̄; None (−∞) where nothing is drawn."""
-        posterior = self.model.posterior
-        drawn = isinstance(posterior, BlockGaussian)
+        drawn = self.stochastic
         return {
             "model": self.name,
             "beta": beta_of(self.model.card) if drawn else None,
-            "entropy": float(entropy(posterior.L)) if isinstance(posterior, BlockGaussian) else None,
+            "entropy": float(entropy(self.model.distribution().blocks)) if drawn else None,
             "trained_for": self.model.acceleration,
             "coils": self.model.coils.Q,
             "S": self.model.S,

@@ -34,7 +34,7 @@ class Earlier:
         if path not in self.checksums:
             self.checksums[path] = sha256(path)
         row = self.rows.get(_key(facts, path.name, self.checksums[path]))
-        return None if row is None else {**row, "method": facts["method"]}
+        return None if row is None else {**row, "method": facts["method"], "draw": facts.get("draw", 0)}
 
 
 def earlier(results: Sequence[Path], settings: Mapping[str, Any]) -> Earlier:

@@ -28,4 +28,4 @@ def with_array(kspace: KSpace, *, coils: int, seed: int) -> KSpace:
     H, W = kspace.z.shape[2:]
     s = loop_sensitivities(coils, (H, W), rng=rng)
     z = np.stack([fft2c(s * ifft2c(torch.from_numpy(part))).numpy() for part in kspace.z])
-    return replace(kspace, z=z)
+    return replace(kspace, z=z, reference=None, sensitivities=None)

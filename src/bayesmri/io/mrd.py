@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.errors import FormatError
+from bayesmri.errors import DataError, FormatError
 from bayesmri.io.acquired import finish, sampling_pattern
 from bayesmri.io.geometry import voxel_sizes
 from bayesmri.io.guard import byte_budget, check_bytes, one_line, sizes
@@ -19,6 +19,7 @@ from bayesmri.io.safe_h5 import member, names, open_h5, read_text, where
 from bayesmri.kspace import Header, KSpace, check_grid
 
 Shape = tuple[int, int, int, int]
+LARGEST = 1e15  # beyond, squares leave single precision
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,20 @@ def _reference(
         placing, _ = _place(lines, encoding, matrix)
         fits = (len(placing.slices), lines.channels, placing.H, placing.W) == shape
         if fits and np.array_equal(np.sort(placing.slices), np.sort(imaging.slices)):
-            return _fill(group, lines, placing, shape)[0], (f"sensitivities come from {n} separate calibration lines",)
-    except FormatError:
+            found = _fill(group, lines, placing, shape)[0][_places(placing.slices, imaging.slices)]
+            if 0 < np.abs(found).max() < LARGEST:  # NaN is neither
+                return found, (f"{n} separate calibration lines were read for the sensitivities",)
+            return None, (
+                f"separate calibration scans hold nothing, NaN, Inf or huge values and were skipped ({n} lines)",
+            )
+    except (FormatError, DataError):
         pass
     return None, (f"separate calibration scans do not fit the image's grid and were skipped ({n} lines)",)
+
+
+def _places(found: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the slices of one order are in another, by the file's counters."""
+    return np.array([int(np.flatnonzero(found == counter)[0]) for counter in wanted])
 
 
 def _is_mrd(file: Any, name: str) -> bool:

@@ -60,7 +60,11 @@ def read_lines(group: Any, *, calibration: str, budget: int | None, reference: b
     _check_dtype(data, name)
     check_bytes(name, data.shape, data.dtype.itemsize, stored=data.id.get_storage_size(), budget=byte_budget(budget))
     head = data.fields("head")[()]
-    keep, notes = (_separate(head, calibration), ()) if reference else _imaging(head, calibration)
+    notes: tuple[str, ...]
+    if reference:
+        keep, notes = _separate(head, calibration) & (head["encoding_space_ref"] == 0), ()
+    else:
+        keep, notes = _imaging(head, calibration)
     keep, more = _first_of_each(head, keep)
     if not keep.any():
         raise DataError(f"{name} holds no imaging line: {'; '.join(notes) or 'it is empty'}")

@@ -11,11 +11,11 @@ from bayesmri.errors import DataError, FormatError, ShapeError
 from bayesmri.io.arrays import read_array
 from bayesmri.io.cfl import cfl_pair, read_maps
 from bayesmri.io.guard import byte_budget, damaged_as_format_error, one_line, regular_file
-from bayesmri.io.safe_h5 import to_complex64
 from bayesmri.kspace import KSpace, check_finite
 
 AXES = "(coils, H, W), (sets, coils, H, W) or (slices, sets, coils, H, W)"
 MOST_SETS = 4
+FAINT = 1e-4  # of the largest: what no coil sees
 
 
 def read_sensitivities(path: Path, kspace: KSpace) -> KSpace:
@@ -55,11 +55,20 @@ def with_sensitivities(kspace: KSpace, array: NDArray[Any]) -> KSpace:
     check_finite("the sensitivities", s)
     if not np.abs(s).max() > 0:
         raise DataError("got sensitivities that are zero everywhere, expected some coil to see something")
-    return replace(kspace, sensitivities=_normalized(to_complex64(s)))
+    if Q == 1:
+        raise DataError("got sensitivities with k-space of one coil, expected several; leave them out")
+    return replace(kspace, sensitivities=_normalized(s))
 
 
-def _normalized(s: NDArray[np.complex64]) -> NDArray[np.complex64]:
-    """Σ_q |s_q|² ≤ 1 in every pixel of the first set: a scale of s moves into m, and steps are made for this one."""
-    length = np.sqrt((np.abs(s[:, :1]) ** 2).sum(axis=2, keepdims=True))
-    scaled: NDArray[np.complex64] = np.divide(s, np.where(length > 0, length, 1)) if length.max() > 1.05 else s
-    return scaled.astype(np.complex64)
+def _normalized(s: NDArray[np.complexfloating]) -> NDArray[np.complex64]:
+    """Σ_q |s_q|² = 1 in every pixel of the first set that any coil sees, and at most 1 in the others.
+
+    A scale of s moves into m, and the steps of a model are made for this one.
+    """
+    s = np.asarray(s, np.complex128) / np.abs(s).max()
+    length = np.sqrt((np.abs(s) ** 2).sum(axis=2, keepdims=True))
+    first = length[:, :1]
+    s = np.where(first > FAINT, s / np.where(first > FAINT, first, 1), 0)
+    longest = np.maximum(1, np.sqrt((np.abs(s) ** 2).sum(axis=2, keepdims=True)))
+    unit: NDArray[np.complex64] = (s / longest).astype(np.complex64)
+    return unit

@@ -1,13 +1,25 @@
 """What a distribution of θ is: it has a mean and can be drawn from."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 
 class Posterior(ABC):
-    """A distribution of all weights θ of one regularizer, by the names that its `bind` takes."""
+    """A distribution of all weights θ of one regularizer, by the names that its `bind` takes.
+
+    stochastic: draws differ. blocks: L by kernel, nothing where there is none.
+    """
+
+    stochastic: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def blocks(self) -> Mapping[str, Tensor]:
+        """L of LLᵀ."""
 
     @abstractmethod
     def mean(self) -> dict[str, Tensor]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
@@ -24,8 +24,13 @@ class BlockGaussian(Posterior):
     mu: all weights. L: by kernel's name (out, in, o²(o²+1)/2), the entries of l row by row.
     """
 
+    stochastic: ClassVar[bool] = True
     mu: Mapping[str, Tensor] = field(repr=False)
     L: Mapping[str, Tensor] = field(repr=False)
+
+    @property
+    def blocks(self) -> Mapping[str, Tensor]:
+        return self.L
 
     def mean(self) -> dict[str, Tensor]:
         return dict(self.mu)

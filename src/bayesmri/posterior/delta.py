@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
@@ -15,7 +15,12 @@ from bayesmri.posterior.base import Posterior
 class Delta(Posterior):
     """θ = μ, always: a draw takes nothing from the generator and returns the very tensors."""
 
+    stochastic: ClassVar[bool] = False
     theta: Mapping[str, Tensor] = field(repr=False)
+
+    @property
+    def blocks(self) -> Mapping[str, Tensor]:
+        return {}
 
     def mean(self) -> dict[str, Tensor]:
         return dict(self.theta)

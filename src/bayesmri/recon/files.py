@@ -20,7 +20,7 @@ from bayesmri.kspace import Header, Images, KSpace
 from bayesmri.recon.acquisition import Sampling, undersample
 from bayesmri.recon.acquisition import single_coil as to_single_coil
 from bayesmri.recon.choice import chosen, extrapolation, renamed
-from bayesmri.recon.request import Options, check_spread
+from bayesmri.recon.request import Options, check_sensitivities, check_spread
 from bayesmri.zoo import own_files
 
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
@@ -159,6 +159,7 @@ def reconstruct_file(
     kspace = measured = read_kspace(path)
     notes = file_notes(kspace)
     if sensitivities is not None:
+        check_sensitivities(options)
         kspace = read_sensitivities(sensitivities, kspace)
     if options.single_coil:
         kspace = to_single_coil(kspace)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from bayesmri.baselines.bart import Bart
-from bayesmri.baselines.network import BoundNetwork, Network
+from bayesmri.baselines.network import BoundNetwork
 from bayesmri.baselines.tv import TotalVariation
-from bayesmri.baselines.unet import doubts, drops, moments
+from bayesmri.baselines.unet import moments
 from bayesmri.baselines.wavelet import L1Wavelet
 from bayesmri.baselines.zero_filled import ZeroFilled
 from bayesmri.bounds.bound import Calibration
@@ -25,10 +25,9 @@ from bayesmri.physics.data_terms import Channels, Coupled, DataTerm
 from bayesmri.physics.scaling import Scaling
 from bayesmri.physics.sense import sense
 from bayesmri.posterior.base import Posterior
-from bayesmri.posterior.delta import Delta
 from bayesmri.posterior.predictor import Predictor
 from bayesmri.recon.request import BASELINES, Options
-from bayesmri.regularizers.base import Regularizer
+from bayesmri.regularizers.base import ParametricRegularizer, Regularizer
 from bayesmri.sampler import Draws, Passes, Sampler
 
 
@@ -109,7 +108,7 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         device=device,
         sampler=_draws(model, bound, posterior),
         predictor=None if model.predictor is None else model.predictor.to(device),
-        moments=both if isinstance(bound, BoundNetwork) and doubts(reg) else None,
+        moments=both if reg.doubts else None,
         calibrations=model.calibrations,
     )
 
@@ -118,8 +117,8 @@ def _draws(model: Model, bound: BoundLearned, posterior: Posterior) -> Draws | N
     """θ ~ N(μ, LLᵀ), or a network's dropped channels; None where nothing is random."""
     reg = model.regularizer
     if isinstance(bound, BoundNetwork):
-        return Passes(bound) if drops(reg) else None
-    if isinstance(posterior, Delta) or isinstance(reg, Network):
+        return Passes(bound) if reg.drops else None
+    if not posterior.stochastic or not isinstance(reg, ParametricRegularizer):
         return None
     return Sampler(reg, posterior.sample, model.scheme)
 

@@ -172,6 +172,16 @@ def reconstruct(
     )
 
 
+def measured_lines(z: Tensor) -> Tensor:
+    """The columns that hold anything, bool (W,), of k-space (slices, Q, H, W)."""
+    return (z != 0).flatten(0, -2).any(dim=0)
+
+
+def _central_lines(mask: Tensor) -> int:
+    """How many lines around the centre there are without a gap; 0 where the centre itself is missing."""
+    return int(n_central_lines(mask.reshape(1, 1, 1, -1))) if bool(mask[len(mask) // 2]) else 0
+
+
 @dataclass(frozen=True, eq=False)
 class _Task:
     """A volume as its method takes it.
@@ -202,7 +212,11 @@ class _Task:
                 )
             return replace(task, maps=method.prepare_maps(torch.from_numpy(kspace.sensitivities), z))
         if kspace.reference is not None and method.prepare_maps is not None and z.shape[1] > 1:
-            return replace(task, reference=method.prepare_maps(torch.from_numpy(kspace.reference), z))
+            reference = torch.from_numpy(kspace.reference)
+            reference = reference / reference.abs().max()  # only ratios between coils count
+            n = _central_lines(measured_lines(reference))
+            if n >= FEWEST or n > _central_lines(mask):
+                return replace(task, reference=method.prepare_maps(reference, z))
         return task
 
     def begin(self, s: int) -> DataTerm:
@@ -213,18 +227,18 @@ class _Task:
     def notes(self) -> tuple[str, ...]:
         """Where too little is known of the coils."""
         wanted = self.method.prepare_maps is not None and self.volume.shape[1] > 1
-        if not wanted or self.maps is not None or self.reference is not None:
+        if not wanted or self.maps is not None:
             return ()
-        n = int(n_central_lines(self.mask.reshape(1, 1, 1, -1)))
-        if not bool(self.mask[len(self.mask) // 2]):
+        n = _central_lines(self.mask if self.reference is None else measured_lines(self.reference))
+        if n == 0:
             return (
                 "no central line was acquired, so nothing is known of the coils: they were reconstructed one by one, "
                 "which removes little folding; give their sensitivities (--sensitivities)",
             )
         if n < FEWEST:
             return (
-                f"only {n} central lines were acquired: sensitivities were refined together with the image; look for "
-                "folding, or give them (--sensitivities)",
+                f"only {n} central line{'s were' if n > 1 else ' was'} acquired: sensitivities were refined together "
+                "with the image; look for folding, or give them (--sensitivities)",
             )
         return ()
 
@@ -235,7 +249,7 @@ class _Task:
         if self.reference is None:
             return None
         reference = self.reference[s][None].to(self.method.device)
-        return sensitivity_sets(reference, (reference != 0).any(dim=(0, 1, 2)))
+        return sensitivity_sets(reference, measured_lines(reference))
 
 
 @dataclass(frozen=True, eq=False)

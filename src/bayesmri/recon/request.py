@@ -71,6 +71,12 @@ class Options:
         check_seed(self.seed)
 
 
+def check_sensitivities(options: Options) -> None:
+    """They are of the coils as they were measured."""
+    if options.single_coil:
+        raise ConfigError("got sensitivities and one emulated coil, expected one of the two; leave the other out")
+
+
 def check_spread(samples: int) -> int:
     """For files, which hold the samples' standard deviation."""
     if samples == 1:

@@ -9,7 +9,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
 
@@ -75,7 +75,17 @@ class Bound(Regularizer):
 
 
 class ParametricRegularizer(nn.Module, Regularizer):
-    """A regularizer that owns weights θ. As a Regularizer itself it is bind(weights())."""
+    """A regularizer that owns weights θ. As a Regularizer itself it is bind(weights()).
+
+    config: the frozen dataclass it was made of, with the number of coils Q.
+    unrolled: it is a part of the unrolled scheme, unlike a network that stands for the whole of it.
+    drops, doubts: what only networks do.
+    """
+
+    config: Any
+    unrolled: ClassVar[bool] = True
+    drops: ClassVar[bool] = False
+    doubts: ClassVar[bool] = False
 
     @abstractmethod
     def weights(self) -> dict[str, Tensor]:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from bayesmri.errors import ConfigError
+from bayesmri.registry import register
 from bayesmri.regularizers.base import Bound, Core, ParametricRegularizer, Weights, check_weights
 from bayesmri.regularizers.blocks import phi, phi_prime
 from bayesmri.regularizers.conv import conv, conv_adjoint
@@ -53,6 +54,7 @@ class FoECore(Core):
         return conv_adjoint(theta["w"] * phi_prime(u), theta["K"])
 
 
+@register("foe", FoEConfig)
 @final
 class FoE(ParametricRegularizer):
     """The owner of the experts: filters start as N(0, 1/(2Q·o²)) and projected, weights equal."""

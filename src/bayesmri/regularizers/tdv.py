@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bayesmri.errors import ConfigError
+from bayesmri.registry import register
 from bayesmri.regularizers.base import Bound, Core, ParametricRegularizer, Weights, check_weights
 from bayesmri.regularizers.blocks import (
     Macroblock,
@@ -153,6 +154,7 @@ class TDVCore(Core):
         return blurred(k) if self.blur else k
 
 
+@register("tdv", TDVConfig)
 @final
 class TDV(ParametricRegularizer):
     """The owner of the weights of a TDV: kernels start as N(0, 1/(in·o²)), with K0 projected."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from bayesmri.errors import ConfigError
+from bayesmri.registry import register
 from bayesmri.regularizers.base import Bound, Core, ParametricRegularizer, Weights, check_weights
 
 LAMBDA = "lam"  # λ among the weights
@@ -15,8 +16,12 @@ LAMBDA = "lam"  # λ among the weights
 @final
 @dataclass(frozen=True)
 class TVConfig:
-    """weight: λ at the start, one weight to learn. epsilon: ε > 0; edges below it cost like their square."""
+    """Q: coils, of which any number will do. weight: λ at the start, one weight to learn.
 
+    epsilon: ε > 0; edges below it cost like their square.
+    """
+
+    Q: int = 1
     weight: float = 1e-2
     epsilon: float = 1e-3
 
@@ -47,11 +52,12 @@ class TVCore(Core):
         return (d.square().sum(dim=(-4, -3), keepdim=True) + self.epsilon**2).sqrt()
 
 
+@register("tv", TVConfig)
 @final
 class TV(ParametricRegularizer):
     """The owner of λ, for any number of coils."""
 
-    def __init__(self, config: TVConfig) -> None:
+    def __init__(self, config: TVConfig, rng: torch.Generator | None = None) -> None:
         super().__init__()
         self.config = config
         self.lam = nn.Parameter(torch.tensor(config.weight))

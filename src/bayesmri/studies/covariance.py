@@ -13,7 +13,6 @@ from matplotlib.ticker import MaxNLocator
 from bayesmri.analysis.covariance import layer_covariances
 from bayesmri.evaluation.cohort import load_stochastic
 from bayesmri.evaluation.request import Request
-from bayesmri.posterior.block_gaussian import BlockGaussian
 from bayesmri.recon.files import Progress
 from bayesmri.report.figure_style import BLUE, ORANGE, aligned, caption, figure, finish, write
 from bayesmri.studies.base import Outcome
@@ -26,9 +25,7 @@ COLOURS = (BLUE, ORANGE)
 def covariance_study(request: Request, progress: Progress | None) -> Outcome:
     """The mean covariance of the kernels of every layer, and its magnitude by depth."""
     loaded = load_stochastic(request.models[0])
-    posterior = loaded.model.posterior
-    assert isinstance(posterior, BlockGaussian)
-    rows = [layer.row() for layer in layer_covariances(posterior.L)]
+    rows = [layer.row() for layer in layer_covariances(loaded.model.distribution().blocks)]
     numbers = {**loaded.facts(), "rows": rows}
     return Outcome(numbers, partial(covariance_figure, numbers=numbers), covariance_text(numbers), (loaded.path,))
 

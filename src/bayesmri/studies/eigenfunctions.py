@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bayesmri.analysis.eigenfunctions import Eigenfunction, eigenfunction
-from bayesmri.baselines.network import Network
 from bayesmri.complexes import norm, rss
 from bayesmri.errors import ModelError
 from bayesmri.evaluation.cohort import Loaded, Volumes, first_volume, load, rules, taken
@@ -28,7 +27,7 @@ from bayesmri.physics.fourier import ifft2c
 from bayesmri.recon.acquisition import draw_mask
 from bayesmri.recon.files import Progress
 from bayesmri.recon.outputs import pixel_aspect
-from bayesmri.regularizers.base import Bound
+from bayesmri.regularizers.base import Bound, ParametricRegularizer
 from bayesmri.report.figure_style import BLUE, GREEN, GREY, ORANGE, aligned, caption, figure, finish, write
 from bayesmri.report.panel import window
 from bayesmri.studies.base import Outcome
@@ -83,7 +82,7 @@ def eigenfunctions_study(request: Request, progress: Progress | None) -> Outcome
 def _regularizer(loaded: Loaded, device: torch.device) -> Bound:
     """R(·, μ); a network without a regularizer is refused by its name."""
     owner = loaded.model.regularizer
-    if isinstance(owner, Network):
+    if not isinstance(owner, ParametricRegularizer):
         raise ModelError(
             f"{loaded.name} is a network without a regularizer, so it has no eigenfunctions: give a TDV or FoE model"
         )

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from bayesmri.baselines.unet import doubts, drops
 from bayesmri.errors import ModelError
 from bayesmri.evaluation.cohort import Loaded, load
 from bayesmri.evaluation.request import ISOTROPIC, JOIN, members_of
@@ -163,9 +162,9 @@ def _operations(loaded: Loaded, shape: tuple[int, int]) -> int:
 def _kind(loaded: Loaded) -> SpreadKind:
     if loaded.stochastic:
         return "posterior"
-    if drops(loaded.model.regularizer):
+    if loaded.model.regularizer.drops:
         return "dropout"
-    if doubts(loaded.model.regularizer):
+    if loaded.model.regularizer.doubts:
         return "variance"
     raise ModelError(
         f"{loaded.name} has no standard deviation, neither by a posterior nor by dropout nor as an output of its own: "

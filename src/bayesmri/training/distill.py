@@ -12,7 +12,6 @@ from bayesmri.data.dataset import Batch, Dataset, generator
 from bayesmri.errors import ConfigError, DivergedError, ModelError
 from bayesmri.model import Model
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.posterior.delta import Delta
 from bayesmri.posterior.predictor import Few, Predictor, PredictorConfig, fit_kappa
 from bayesmri.regularizers.base import Bound, ParametricRegularizer
 
@@ -66,7 +65,7 @@ class Exact:
 def exact(model: Model, batch: Batch, N: int, rng: torch.Generator, accelerate: Callable[[Bound], Bound]) -> Exact:
     """N draws of θ, each serving all slices of the batch, on whose device all is computed."""
     reg, posterior = model.regularizer, model.distribution().to(batch.z.device)
-    if isinstance(posterior, Delta) or not isinstance(reg, ParametricRegularizer):
+    if not posterior.stochastic or not isinstance(reg, ParametricRegularizer):
         raise ModelError("a model without a posterior came: there are no samples to learn from")
 
     D = model.scheme.data_term(batch.z, batch.mask, batch.s)

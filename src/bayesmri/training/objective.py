@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from bayesmri.baselines.network import BoundNetwork
-from bayesmri.baselines.unet import drops, moments
+from bayesmri.baselines.unet import moments
 from bayesmri.complexes import rss
 from bayesmri.data.dataset import Batch
 from bayesmri.model import BoundLearned, solve
@@ -34,4 +34,4 @@ def objective(
 
 def with_dropout(bound: BoundLearned, rng: torch.Generator) -> BoundLearned:
     """As it is trained: a network with dropout drops by this generator, all others stay as they are."""
-    return bound.dropping(rng) if isinstance(bound, BoundNetwork) and drops(bound.network) else bound
+    return bound.dropping(rng) if isinstance(bound, BoundNetwork) and bound.network.drops else bound

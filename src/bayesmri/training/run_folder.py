@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesmri.config import as_dict, check_seed, dump_toml, override, parse, read_toml
 from bayesmri.errors import ConfigError, DivergedError, ModelError, OutputError
+from bayesmri.registry import load_installed
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +30,7 @@ def read_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
     """A training configuration with `--section.key value` applied; unknown keys are refused."""
     from bayesmri.training.settings import TrainConfig
 
+    load_installed()
     config = parse(TrainConfig, override(read_toml(path), overrides))
     check_seed(config.seed)
     return config

@@ -5,14 +5,14 @@ from typing import Literal
 
 from torch import Tensor
 
-from bayesmri.baselines.unet import UNetConfig
 from bayesmri.data.augment import Augment
 from bayesmri.data.dataset import DataConfig, Recipe, Simulation
 from bayesmri.errors import ConfigError
-from bayesmri.model import KINDS, NETWORKS, Coils, LearnedConfig
+from bayesmri.model import Coils, LearnedConfig, unrolls
 from bayesmri.physics.coils import CoilMode
 from bayesmri.physics.mask import MaskSpec
 from bayesmri.physics.scaling import Scaling
+from bayesmri.registry import CONFIGS, of_config
 from bayesmri.regularizers.tdv import TDVConfig
 from bayesmri.solver import Scheme
 from bayesmri.training.loss import LossConfig
@@ -78,7 +78,7 @@ class TrainConfig:
     data: DataConfig
     name: str = "model"
     seed: int = 1
-    model: LearnedConfig = field(default_factory=TDVConfig, metadata={"kinds": KINDS})
+    model: LearnedConfig = field(default_factory=TDVConfig, metadata={"kinds": CONFIGS})
     coils: CoilSettings = field(default_factory=CoilSettings)
     scaling: Scaling = field(default_factory=Scaling)
     mask: MaskSpec = field(default_factory=MaskSpec)
@@ -98,7 +98,7 @@ class TrainConfig:
             )
         if not self.unrolled and self.unroll != UnrollConfig():
             raise ConfigError(f"[unroll] came with a {self._kind}, which has neither T nor S: leave it out")
-        if (self.loss.kind == "nll") != (isinstance(self.model, UNetConfig) and self.model.variance):
+        if (self.loss.kind == "nll") != bool(getattr(self.model, "variance", False)):
             raise ConfigError(
                 f"loss.kind = {self.loss.kind} with a {self._kind} "
                 f'{"with" if self.loss.kind == "l1" else "without"} variance: want loss.kind = "nll" and '
@@ -113,11 +113,11 @@ class TrainConfig:
     @property
     def unrolled(self) -> bool:
         """Whether the model is a regularizer in the unrolled scheme; a network has no T, no S and no posterior."""
-        return type(self.model) not in NETWORKS
+        return unrolls(self.model)
 
     @property
     def _kind(self) -> str:
-        return next(name for name, cls in KINDS.items() if isinstance(self.model, cls))
+        return of_config(self.model).name
 
     def recipe(self) -> Recipe:
         """How slices become elements for this model."""

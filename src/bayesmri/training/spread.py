@@ -9,7 +9,7 @@ from torch import Tensor
 
 from bayesmri.errors import ConfigError
 from bayesmri.model import Learned, Model
-from bayesmri.posterior.block_gaussian import BlockGaussian, check_L, initial_L
+from bayesmri.posterior.block_gaussian import check_L, initial_L
 from bayesmri.posterior.kl import divergence, entropy, log_det, penalty, trace
 from bayesmri.posterior.prox import prox_divergence
 from bayesmri.training.block_adam import BlockAdam
@@ -116,9 +116,10 @@ def start_spread(
     if not reg.kernels():
         raise ConfigError("posterior.kind = gaussian with a regularizer that has no kernels to draw: want delta")
     L = initial_L(reg.weights(), reg.kernels(), config.L0)
-    if origin is not None and isinstance(origin.posterior, BlockGaussian):
-        check_L(origin.posterior.L, reg.weights(), reg.kernels())
-        L = {name: origin.posterior.L[name].detach().clone() for name in L}
+    if origin is not None and origin.stochastic:
+        blocks = origin.distribution().blocks
+        check_L(blocks, reg.weights(), reg.kernels())
+        L = {name: blocks[name].detach().clone() for name in L}
     L = {name: l.to(reg.weights()[name].device) for name, l in L.items()}
     average = {name: l.clone() for name, l in L.items()} if averaged else None
     L = {name: l.requires_grad_() for name, l in L.items()}

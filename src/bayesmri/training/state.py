@@ -126,8 +126,7 @@ def resume(config: TrainConfig, checkpoint: Checkpoint, *, device: torch.device 
                 average.copy_(checkpoint.model.regularizer.weights()[name])
         state.adam.restore(saved)
         if state.spread is not None:
-            posterior = checkpoint.model.posterior
-            state.spread.restore(saved, posterior.L if isinstance(posterior, BlockGaussian) else {})
+            state.spread.restore(saved, model.distribution().blocks)
     except (KeyError, RuntimeError) as error:
         raise ModelError(f"checkpoint {checkpoint.step} does not fit this configuration: {error}") from error
     state.step, state.elapsed = checkpoint.step, float(checkpoint.facts["elapsed"])

@@ -30,9 +30,9 @@ def widen(origin: Model, reg: Learned, *, L0: float) -> Model:
         for name, weight in wide.weights().items():
             weight.copy_(theta[name])
     posterior = None
-    if isinstance(origin.posterior, BlockGaussian):
+    if origin.posterior is not None:
         start = initial_L(theta, wide.kernels(), L0)
-        posterior = BlockGaussian(theta, {name: _corner(origin.posterior.L[name], l) for name, l in start.items()})
+        posterior = BlockGaussian(theta, {name: _corner(origin.posterior.blocks[name], l) for name, l in start.items()})
     return replace(origin, regularizer=wide, posterior=posterior)
 
 

@@ -15,7 +15,7 @@ STAIRCASE = (
     {"physics", "regularizers"},
     {"io"},
     {"solver", "posterior", "data", "baselines", "bounds"},
-    {"config", "metrics", "checkpoint", "model", "sampler", "statistics", "coil_refinement"},
+    {"config", "metrics", "runs", "checkpoint", "model", "sampler", "statistics", "coil_refinement"},
     {"analysis", "training", "report"},
     {"recon"},
     {"evaluation"},
@@ -25,7 +25,7 @@ STAIRCASE = (
 )
 STEP = {name: step for step, names in enumerate(STAIRCASE) for name in names}
 # within this step the order is written out: who may use whom
-NEIGHBOURS = {("checkpoint", "config"), ("model", "config"), ("checkpoint", "model")}
+NEIGHBOURS = {("checkpoint", "config"), ("checkpoint", "runs"), ("model", "config"), ("checkpoint", "model")}
 HOMES = {"matplotlib": {"report", "studies"}, "cyclopts": {"cli"}, "rich": {"cli"}, "sigpy": {"baselines"}}
 TOP = {"__init__", "__main__"}
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bayesmri.baselines.wavelet import L1Wavelet
-from bayesmri.checkpoint import checkpoints, latest, load_checkpoint, load_model, save_model
+from bayesmri.checkpoint import load_checkpoint, load_model, save_model
 from bayesmri.cli import main
 from bayesmri.data.dataset import Dataset
 from bayesmri.errors import ConfigError, MissingExtraError, ModelError
@@ -19,6 +19,7 @@ from bayesmri.model import Coils, Model
 from bayesmri.physics.fidelity import fidelity
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.recon.files import PhantomRequest, simulate_file
+from bayesmri.runs import checkpoints, latest
 from bayesmri.training.distributed import World
 from bayesmri.training.loop import gradients
 from bayesmri.training.plan import plan

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import bayesmri
-from bayesmri.checkpoint import FOLDER, Checkpoint, save_checkpoint, save_model
+from bayesmri.checkpoint import Checkpoint, save_checkpoint, save_model
 from bayesmri.cli import main
 from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError, ModelError
@@ -32,6 +32,7 @@ from bayesmri.recon.request import Options
 from bayesmri.recon.samples import column_std
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.report.panel import Tile, window
+from bayesmri.runs import FOLDER
 from bayesmri.sampler import Stream, slice_digest
 
 H, W, N = 32, 36, 5

@@ -6,21 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from bayesmri.checkpoint import (
-    best,
-    checkpoints,
-    latest,
-    load_checkpoint,
-    load_model,
-    prune,
-    save_checkpoint,
-    save_model,
-)
+from bayesmri.checkpoint import load_checkpoint, load_model, prune, save_checkpoint, save_model
 from bayesmri.errors import ModelError
 from bayesmri.model import Coils, Model
 from bayesmri.physics.mask import random_mask
 from bayesmri.regularizers.foe import FoE, FoEConfig
 from bayesmri.regularizers.tdv import TDV, TDVConfig
+from bayesmri.runs import best, checkpoints, latest
 from bayesmri.training.settings import TrainConfig
 from bayesmri.training.state import State, resume, snapshot, start, update
 from training_runs import tiny

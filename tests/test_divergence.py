@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import bayesmri
-from bayesmri.checkpoint import checkpoints, save_model
+from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
 from bayesmri.data.dataset import Dataset
 from bayesmri.errors import DataError, DivergedError, ModelError
@@ -23,6 +23,7 @@ from bayesmri.posterior.block_gaussian import BlockGaussian
 from bayesmri.posterior.predictor import Predictor, PredictorConfig
 from bayesmri.recon.method import Method
 from bayesmri.recon.reconstruct import reconstruct
+from bayesmri.runs import checkpoints
 from bayesmri.sampler import Sampler, Stream
 from bayesmri.solver import Scheme
 from bayesmri.training.distill import exact

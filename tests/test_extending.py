@@ -146,7 +146,7 @@ def test_names_are_taken_once_and_configured_by_frozen_dataclasses() -> None:
         registry.register("a b", bayesmri.TDVConfig)
     with pytest.raises(ConfigError, match="got a second 'tdv'"):
         registry.register("tdv", bayesmri.TDVConfig)(nn.Module)
-    with pytest.raises(ConfigError, match="got the kind 'nothing', expected one of .*tdv"):
+    with pytest.raises(ConfigError, match=r"got the kind .nothing., expected one of .*tdv"):
         registry.entry("nothing")
 
 

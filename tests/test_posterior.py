@@ -304,12 +304,12 @@ def test_models_without_L_are_deterministic(tmp_path: Path) -> None:
 
 def _resign(path: Path, *, forget: str = "") -> None:
     """Makes the signatures of a changed model right again."""
-    from bayesmri.checkpoint import _digest
+    from bayesmri.runs import digest_of
 
     record = json.loads(path.read_text())
     record = {k: v for k, v in record.items() if k not in ("sha256", forget)}
     record["files"]["weights"]["sha256"] = sha256(path.with_suffix(".safetensors"))
-    path.write_text(json.dumps(record | {"sha256": _digest(record)}))
+    path.write_text(json.dumps(record | {"sha256": digest_of(record)}))
 
 
 DAMAGE: dict[str, Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]] = {

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from bayesmri.baselines.network import BoundNetwork, Network
 from bayesmri.baselines.unet import FLOOR, HEAD, Hourglass, UNet, UNetConfig, drop, moments
-from bayesmri.checkpoint import checkpoints, load_checkpoint, load_model, save_model
+from bayesmri.checkpoint import load_checkpoint, load_model, save_model
 from bayesmri.cli import main
 from bayesmri.complexes import rss
 from bayesmri.config import parse
@@ -26,6 +26,7 @@ from bayesmri.physics.fourier import ifft2c
 from bayesmri.recon.files import PhantomRequest, simulate_file
 from bayesmri.recon.reconstruct import reconstruct
 from bayesmri.recon.request import Options
+from bayesmri.runs import checkpoints
 from bayesmri.training.distributed import World
 from bayesmri.training.loop import gradients
 from bayesmri.training.loss import LossConfig, likelihood_loss

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bayesmri.analysis.quality import foreground, spearman
-from bayesmri.checkpoint import FOLDER, Checkpoint, save_checkpoint, save_model
+from bayesmri.checkpoint import Checkpoint, save_checkpoint, save_model
 from bayesmri.cli import main
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, ModelError
 from bayesmri.evaluation.cohort import beta_of, load, sample_volume
@@ -22,6 +22,7 @@ from bayesmri.metrics import volume_metrics
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.files import undersample_file
 from bayesmri.recon.samples import column_std
+from bayesmri.runs import FOLDER
 from bayesmri.studies import calibration as study_calibration
 from bayesmri.studies.registry import run_study
 from study_runs import PNG, WIDTH, H, N, W, request, tiny, written

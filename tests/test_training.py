@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from bayesmri.checkpoint import checkpoints, latest, load_checkpoint, load_model
+from bayesmri.checkpoint import load_checkpoint, load_model
 from bayesmri.complexes import rss
 from bayesmri.config import dump_toml
 from bayesmri.data.dataset import Dataset, Recipe, make_element
@@ -31,6 +31,7 @@ from bayesmri.physics.fidelity import fidelity
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.mask import MaskSpec
 from bayesmri.regularizers.base import ParametricRegularizer
+from bayesmri.runs import checkpoints, latest
 from bayesmri.solver import unroll
 from bayesmri.training.distributed import World
 from bayesmri.training.loop import gradients

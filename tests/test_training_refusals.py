@@ -11,10 +11,10 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from bayesmri import checkpoint
-from bayesmri.checkpoint import checkpoints, latest
 from bayesmri.cli import main
 from bayesmri.config import dump_toml
 from bayesmri.errors import DivergedError, MaskError, ModelError, OutputError
+from bayesmri.runs import checkpoints, latest
 from bayesmri.training import journal
 from bayesmri.training.loop import _check_finite
 from bayesmri.training.plan import plan

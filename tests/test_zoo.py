@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 import bayesmri
 from bayesmri import zoo
 from bayesmri.baselines.unet import UNetConfig
-from bayesmri.checkpoint import load_model, locate, save_model
+from bayesmri.checkpoint import load_model, save_model
 from bayesmri.cli import main
 from bayesmri.errors import ConfigError, DataError, ModelError
 from bayesmri.evaluation.card import _training
@@ -28,6 +28,7 @@ from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
 from bayesmri.recon.acquisition import single_coil
 from bayesmri.recon.files import PhantomRequest, simulate_file
 from bayesmri.regularizers.tdv import TDV, TDVConfig
+from bayesmri.runs import locate
 from bayesmri.training.run_folder import train
 from training_runs import tiny, write_raw
 

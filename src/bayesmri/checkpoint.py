@@ -7,7 +7,6 @@ the sha256 of the others and of itself, so a checkpoint is either whole or not t
 give away.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -33,11 +32,8 @@ from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.block_gaussian import BlockGaussian, check_L
 from bayesmri.posterior.predictor import Predictor, PredictorConfig
 from bayesmri.registry import Entry, entry, of_config
-from bayesmri.zoo import find
+from bayesmri.runs import FORMAT, best, checkpoints, digest_of, locate, open_record, verified
 
-FORMAT = 3
-READABLE = (1, 2, 3)  # 1 knew no start but the zero-filled images, 2 no ρ, no γ and no sensitivities
-FOLDER = "checkpoints"
 L_PREFIX = "L."
 PREDICTOR_PREFIX = "predictor."
 
@@ -88,8 +84,8 @@ def save_model(path: Path, model: Model) -> None:
 
 def annotate(path: Path, out: Path, calibrations: tuple[Calibration, ...]) -> None:
     """The model of one JSON file with other error bounds, in another or in its own; a training state stays behind."""
-    record, path = _open(path)
-    source, weights = _verified(record, "weights", path), out.with_suffix(".safetensors")
+    record, path = open_record(path)
+    source, weights = verified(record, "weights", path), out.with_suffix(".safetensors")
     if source.resolve() != weights.resolve():
         with atomic_path(weights) as temporary:
             shutil.copyfile(source, temporary)
@@ -99,40 +95,16 @@ def annotate(path: Path, out: Path, calibrations: tuple[Calibration, ...]) -> No
 
 def load_model(path: Path) -> Model:
     """The model of a JSON or safetensors file, or the best of a run folder; anything else is a ModelError."""
-    return _model(*_open(locate(path)))
+    return _model(*open_record(locate(path)))
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
     """A whole checkpoint, ready to train on."""
-    record, path = _open(path)
+    record, path = open_record(path)
     if "state" not in record["files"]:
         raise ModelError(f"{path.name} holds a model without its training state: it can reconstruct, not resume")
     metrics = record.get("metrics")
     return Checkpoint(_model(record, path), record["step"], _tensors(record, "state", path), record["facts"], metrics)
-
-
-def checkpoints(run: Path) -> list[Path]:
-    """The JSON files of a run, by step."""
-    return sorted((run / FOLDER).glob("step-*.json"))
-
-
-def latest(run: Path) -> Path | None:
-    """The last checkpoint that is whole; one damaged by a crash of the machine is passed over."""
-    for path in reversed(checkpoints(run)):
-        try:
-            record, _ = _open(path)
-            for role in record["files"]:
-                _verified(record, role, path)
-        except ModelError:
-            continue
-        return path
-    return None
-
-
-def best(run: Path) -> Path | None:
-    """The checkpoint of the highest validation PSNR; without validation the last one."""
-    scored = [(score, path) for path in checkpoints(run) if (score := _score(path)) is not None]
-    return max(scored)[1] if scored else latest(run)
 
 
 def prune(run: Path, *, keep: int) -> None:
@@ -143,20 +115,6 @@ def prune(run: Path, *, keep: int) -> None:
         if path not in spared:
             for suffix in (".json", ".safetensors", ".state.safetensors"):
                 path.with_suffix(suffix).unlink(missing_ok=True)
-
-
-def locate(path: Path) -> Path:
-    """The JSON file of a model: its own, the best of a run folder, the only one of another folder, a shipped one."""
-    path = find(path)
-    if not path.is_dir():
-        return path.with_suffix(".json")
-    found = best(path if path.name != FOLDER else path.parent)
-    if found is not None:
-        return found
-    models = sorted(p for p in path.glob("*.json") if p.with_suffix(".safetensors").exists())
-    if len(models) == 1:
-        return models[0]
-    raise ModelError(f"{path} holds {len(models)} models and no checkpoint: give a run folder or a model's .json")
 
 
 def _numbers(model: Model) -> dict[str, Tensor]:
@@ -277,47 +235,12 @@ def _calibrations(record: dict[str, Any]) -> tuple[Calibration, ...]:
     )
 
 
-def _open(path: Path) -> tuple[dict[str, Any], Path]:
-    """The JSON record, whole and of this format."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        digest = record.pop("sha256")
-        version = record["format"]
-    except FileNotFoundError as error:
-        raise ModelError(f"{path.name} is missing: a model is a .json file with its .safetensors beside it") from error
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ModelError(f"{path.name} is not a bayesmri model: want the .json file that training writes") from error
-    if digest != _digest(record):
-        raise ModelError(f"{path.name} is damaged: its content does not match its sha256; copy it again")
-    if version not in READABLE:
-        raise ModelError(f"{path.name} has format {version}, want {FORMAT}: use the version that wrote it")
-    return record, path
-
-
-def _verified(record: dict[str, Any], role: str, path: Path) -> Path:
-    entry = record["files"][role]
-    file = path.with_name(Path(entry["name"]).name)  # never outside the model's own folder
-    if not file.is_file():
-        raise ModelError(f"{file.name} is missing beside {path.name}: a model is both files")
-    if sha256(file) != entry["sha256"]:
-        raise ModelError(f"{file.name} is damaged: its sha256 is not the one in {path.name}; copy it again")
-    return file
-
-
 def _tensors(record: dict[str, Any], role: str, path: Path) -> dict[str, Tensor]:
-    file = _verified(record, role, path)
+    file = verified(record, role, path)
     try:
         return load_file(file)
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{file.name} is not a safetensors file: {error}") from error
-
-
-def _score(path: Path) -> float | None:
-    try:
-        metrics = _open(path)[0].get("metrics")
-    except ModelError:
-        return None
-    return None if metrics is None else metrics.get("psnr")
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -333,8 +256,4 @@ def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 def _write_json(path: Path, record: dict[str, Any]) -> None:
     record = json.loads(json.dumps(record, allow_nan=False))  # what will be read back is what is signed
     with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(record | {"sha256": _digest(record)}, indent=1) + "\n", encoding="utf-8")
-
-
-def _digest(record: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+        temporary.write_text(json.dumps(record | {"sha256": digest_of(record)}, indent=1) + "\n", encoding="utf-8")

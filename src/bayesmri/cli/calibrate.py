@@ -12,6 +12,7 @@ from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json, print_notes
 from bayesmri.cli.progress import progress
 from bayesmri.evaluation.calibrate import Wanted, calibrate_file
+from bayesmri.evaluation.tracks import Track
 from bayesmri.machine.memory import keep_memory
 
 SHARES = ("coverage", "worst", "held_out", "in_foreground")
@@ -36,6 +37,8 @@ def calibrate(
     center_fraction: float | None = None,
     coils: Whole = 1,
     snr: float | None = 30.0,
+    track: Track | None = None,
+    most_coils: Whole = 0,
     device: str = "cpu",
     seed: Whole = 0,
     json: bool = False,
@@ -84,6 +87,11 @@ def calibrate(
         Simulated for magnitude images.
     snr
         Of simulated k-space, in dB.
+    track
+        single, every volume as one coil; multi, every volume as an array (simulated unless it was measured). Without it
+        volumes are taken as they are. A model for one coil and arrays has a bound for each: calibrate twice.
+    most_coils
+        With --track multi, arrays of --coils to so many coils, one number for every file, instead of all alike.
     device
         cpu, cuda or cuda:N.
     seed
@@ -109,6 +117,8 @@ def calibrate(
         snr_db=snr,
         device=device,
         seed=seed,
+        track=track,
+        most_coils=most_coils,
     )
     made = calibrate_file(model, wanted, output, progress=partial(progress, title="calibrate", unit="volumes"))
     print_notes(made["warnings"])

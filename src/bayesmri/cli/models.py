@@ -44,7 +44,7 @@ def models(name: str | None = None, /, *, markdown: bool = False, json: bool = F
 def _open(name: str) -> Shipped:
     path = find(name)
     if path.is_dir() or path.suffix != ".json":
-        from bayesmri.checkpoint import locate
+        from bayesmri.runs import locate
 
         path = locate(path)
     return entry(Path(path))

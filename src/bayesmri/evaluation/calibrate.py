@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bayesmri.bounds.bound import FLOOR, Calibration, Region, Setting, check_level, percent
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, ModelError, OutputError, ShapeError
 from bayesmri.evaluation.request import SAMPLES, Request
+from bayesmri.evaluation.tracks import Track
 from bayesmri.io.atomic import check_target
 from bayesmri.recon.files import Progress
 from bayesmri.recon.request import FAST_SAMPLES
@@ -30,7 +31,8 @@ class Wanted:
     acceleration: R, None for the model's own. samples: N, None for 32, or 6 of the fast route.
     region: the pixels that are counted. cap: the largest share of a subject that counts as missed, None by the number
     of subjects. floor: f. by_file: every file is a subject, whatever patient it names.
-    slices: only so many middle slices of every volume. coils, snr_db: simulated for magnitude images.
+    slices: only so many middle slices of every volume. coils, most_coils, snr_db: simulated for magnitude images.
+    track: every volume as one coil (single) or as an array (multi); None takes them as they are.
     """
 
     data: Path
@@ -49,6 +51,8 @@ class Wanted:
     snr_db: float | None = 30.0
     device: str = "cpu"
     seed: int = 0
+    track: Track | None = None
+    most_coils: int = 0
 
     def __post_init__(self) -> None:
         check_level(self.level)
@@ -71,6 +75,8 @@ class Wanted:
             snr_db=self.snr_db,
             device=self.device,
             seed=self.seed,
+            track=self.track,
+            most_coils=self.most_coils,
         )
 
 
@@ -78,8 +84,9 @@ def calibrate_file(
     model: str, wanted: Wanted, out: Path | None = None, *, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Calibrates a model and writes it with the bound: to `out` (.json, weights beside it), or into its own file."""
-    from bayesmri.checkpoint import annotate, locate
+    from bayesmri.checkpoint import annotate
     from bayesmri.evaluation.cohort import load_stochastic
+    from bayesmri.runs import locate
 
     path = locate(Path(model))
     target = _target(path, out)

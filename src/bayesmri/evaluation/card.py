@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bayesmri.checkpoint import locate
 from bayesmri.errors import BayesMRIError, ModelError
 from bayesmri.io.formats import volume_paths
 from bayesmri.io.safe_h5 import open_h5, text_attribute
 from bayesmri.model import Model
 from bayesmri.physics.pattern import center_share
 from bayesmri.posterior.kl import entropy
+from bayesmri.runs import locate
 
 RESEARCH = "For research use only: not a medical device; nothing it shows may guide diagnosis or treatment."
 KINDS = {

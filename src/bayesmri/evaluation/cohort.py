@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bayesmri.checkpoint import FOLDER, load_model, locate
+from bayesmri.checkpoint import load_model
 from bayesmri.errors import BayesMRIError, DataError, ModelError
 from bayesmri.evaluation.request import SAMPLES, Request
 from bayesmri.evaluation.table import Study, data_files, fully_sampled, middle_slices, sampling_of
@@ -18,6 +18,7 @@ from bayesmri.recon.files import Progress
 from bayesmri.recon.method import model_name
 from bayesmri.recon.reconstruct import Reconstruction, reconstruct
 from bayesmri.recon.request import Options
+from bayesmri.runs import FOLDER, locate
 from bayesmri.sampler import slice_digest
 
 
@@ -111,7 +112,7 @@ class Volumes:
 def rules(request: Request) -> Study:
     """As evaluations read and undersample: the same masks for the same seed and file."""
     assert request.data is not None
-    return Study(
+    study = Study(
         data=request.data,
         mask=request.mask,
         center_fraction=request.center_fraction,
@@ -119,7 +120,9 @@ def rules(request: Request) -> Study:
         snr_db=request.snr_db,
         device=request.device,
         seed=request.seed,
+        most_coils=request.most_coils,
     )
+    return study.track(request.track)
 
 
 def first_volume(volumes: Volumes) -> tuple[Path, KSpace]:

@@ -38,10 +38,11 @@ def distill_file(
     if not recipe.is_file():
         raise ConfigError(f"{run} has no config.toml that says where its data are: give one with --config")
 
-    from bayesmri.checkpoint import load_model, locate, save_model
+    from bayesmri.checkpoint import load_model, save_model
     from bayesmri.data.dataset import Dataset
     from bayesmri.machine.devices import check_device
     from bayesmri.regularizers.compiled import compiled
+    from bayesmri.runs import locate
     from bayesmri.training.distill import distill, exact_maps, with_predictor
     from bayesmri.training.settings import TrainConfig
 

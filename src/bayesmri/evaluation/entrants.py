@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from bayesmri import zoo
-from bayesmri.checkpoint import load_model, locate
+from bayesmri.checkpoint import load_model
 from bayesmri.errors import MissingExtraError
 from bayesmri.kspace import KSpace
 from bayesmri.model import Model
 from bayesmri.recon.method import Method, make_method, model_name
 from bayesmri.recon.reconstruct import Reconstruction, reconstruct
 from bayesmri.recon.request import BASELINES, Options
+from bayesmri.runs import locate
 
 ALL = "all"
 

@@ -48,9 +48,10 @@ def publish(wanted: Publication) -> dict[str, Any]:
         check_target(file)
     results = None if wanted.results is None else _read_results(wanted.results)
 
-    from bayesmri.checkpoint import load_model, locate, save_model
+    from bayesmri.checkpoint import load_model, save_model
     from bayesmri.evaluation.card import make_card
     from bayesmri.recon.method import model_name
+    from bayesmri.runs import locate
 
     path = locate(wanted.run)
     model = load_model(path)

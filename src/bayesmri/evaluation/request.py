@@ -6,6 +6,7 @@ from pathlib import Path
 from bayesmri.bounds.bound import check_level
 from bayesmri.config import check_seed
 from bayesmri.errors import ConfigError
+from bayesmri.evaluation.tracks import Track
 
 SAMPLES = 32
 JOIN = "+"  # of the members of an ensemble
@@ -29,7 +30,8 @@ class Request:
 
     models: run folders or models' files. data: a folder or file of fully sampled volumes.
     slices: only so many middle slices of every volume. samples: N of every slice.
-    coils, snr_db: simulated for magnitude images. iterations: of a study that searches. errors: show error maps, too.
+    coils, most_coils, snr_db: simulated for magnitude images. track: every volume as one coil, or as an array.
+    iterations: of a study that searches. errors: show error maps, too.
     level: of calibrated error bounds.
     """
 
@@ -47,6 +49,8 @@ class Request:
     iterations: int | None = None
     errors: bool = False
     level: float | None = None
+    track: Track | None = None
+    most_coils: int = 0
 
     def __post_init__(self) -> None:
         check_seed(self.seed)

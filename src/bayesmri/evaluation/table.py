@@ -35,7 +35,8 @@ class Study:
 
     methods: zero-filled, tv, …; auto, families of shipped models, models (name, run folder or file); all of them.
     samples: N; models with a posterior are judged by the mean of N samples, too.
-    coils: simulated for magnitude images. single_coil: measured arrays are combined into one emulated coil.
+    coils: simulated for magnitude images. most_coils: where it is more, every array has a number of coils of its own
+        between the two, by the file's name. single_coil: measured arrays are combined into one emulated coil.
     array: measured k-space of one coil is given a simulated array of that many coils.
     slices: only so many in the middle of every volume, as if it held no others.
     masks: how many are drawn for every volume; one alone moves an undersampled array by several decibels.
@@ -57,6 +58,7 @@ class Study:
     samples: int = 0
     slices: int | None = None
     masks: int = 1
+    most_coils: int = 0
 
     def __post_init__(self) -> None:
         if self.masks < 1:
@@ -269,6 +271,14 @@ def sampling_of(path: Path, R: float, study: Study, draw: int = 0) -> Sampling:
     return Sampling(R, study.center_fraction, study.mask, None, seed)
 
 
+def coils_of(path: Path, study: Study) -> int:
+    """Of the array that is simulated for a file."""
+    if study.most_coils <= study.coils or study.coils == 1:
+        return study.coils
+    share = (derived_seed(study.seed, path.name, "coils") % 2**20) / 2**20
+    return round(study.coils * float(study.most_coils / study.coils) ** share)
+
+
 def fully_sampled(path: Path, study: Study) -> KSpace:
     """Measured k-space as it is, or simulated from magnitude images; the coils follow the study and the file's name."""
     value = read(path)
@@ -277,7 +287,7 @@ def fully_sampled(path: Path, study: Study) -> KSpace:
     if not value.fully_sampled:
         raise DataError(f"it is undersampled (R={value.acceleration:.3g}): there is no truth to compare with")
     if study.array:
-        value = with_array(value, coils=study.coils, seed=derived_seed(study.seed, path.name, "scanner"))
+        value = with_array(value, coils=coils_of(path, study), seed=derived_seed(study.seed, path.name, "scanner"))
     value = middle_slices(value, study.slices)
     return single_coil(value) if study.single_coil else value
 
@@ -299,7 +309,7 @@ def _simulated(images: Images, path: Path, study: Study) -> KSpace:
 
     rng = torch.Generator().manual_seed(derived_seed(study.seed, path.name, "scanner"))
     magnitude = torch.from_numpy(images.magnitude / max(float(images.magnitude.max()), 1e-30))
-    u = acquire(magnitude, Scanner(coils=study.coils, snr_db=study.snr_db), rng=rng).numpy()
+    u = acquire(magnitude, Scanner(coils=coils_of(path, study), snr_db=study.snr_db), rng=rng).numpy()
     return KSpace(z=u, mask=np.ones(u.shape[-1], dtype=bool), header=images.header)
 
 

@@ -34,7 +34,7 @@ def extrapolation(options: Options, kspace: KSpace) -> list[str]:
     """A sentence where a model's file says that it was trained for quite other accelerations than the data has."""
     if not isinstance(options.model, str):
         return []
-    from bayesmri.checkpoint import locate
+    from bayesmri.runs import locate
 
     model, R = entry(locate(Path(options.model))), kspace.acceleration
     if not model.accelerations or any(1 / FAR <= R / known <= FAR for known in model.accelerations):

@@ -248,8 +248,8 @@ def _recon_provenance(
 
     A model is an input: its JSON file, which holds the checksum of its weights. choice: what `auto` chose, and why.
     """
-    from bayesmri.checkpoint import locate
     from bayesmri.recon.method import model_name
+    from bayesmri.runs import locate
 
     named = options if options.model is None else replace(options, model=model_name(options.model))
     config = {**asdict(named), "sampling": None if sampling is None else asdict(sampling)}

@@ -75,7 +75,8 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
 
 def _way_out(out: Path) -> str:
     """What to do after a divergence; a checkpoint is named where there is one without NaN or Inf."""
-    from bayesmri.checkpoint import latest, load_checkpoint
+    from bayesmri.checkpoint import load_checkpoint
+    from bayesmri.runs import latest
 
     lower = "a lower optimizer.lr or optimizer.lr_T, or with optimizer.clip"
     path = latest(out)
@@ -93,7 +94,8 @@ def _silent(event: str, values: dict[str, Any]) -> None:
 
 def _begin(config: TrainConfig, out: Path, device: torch.device, *, resume: bool, say: Say) -> tuple[State, int]:
     """The state to go on from, and its step."""
-    from bayesmri.checkpoint import checkpoints, latest, load_checkpoint, load_model
+    from bayesmri.checkpoint import load_checkpoint, load_model
+    from bayesmri.runs import checkpoints, latest
     from bayesmri.training import state as states
 
     if not resume:
@@ -145,9 +147,10 @@ def _hooks(config: TrainConfig, out: Path, state: State, dataset: Any, say: Say)
 
     import torch
 
-    from bayesmri.checkpoint import FOLDER, prune, save_checkpoint
+    from bayesmri.checkpoint import prune, save_checkpoint
     from bayesmri.io.atomic import atomic_path
     from bayesmri.io.provenance import provenance
+    from bayesmri.runs import FOLDER
     from bayesmri.training.journal import JOURNAL, Journal
     from bayesmri.training.loop import Hooks
     from bayesmri.training.state import snapshot

@@ -332,7 +332,7 @@ def test_the_demo_uses_a_real_head_slice_and_the_shipped_model(tmp_path: Path, m
     assert {Path(p).name for p in made["outputs"]} == written
     assert all(Path(p).stat().st_size > 1000 for p in made["outputs"])
     assert made["acceleration"] == 4
-    assert made["method"] == "tdv-multi-r4"
+    assert made["method"] == "tdv-r4"
     assert made["metrics"]["mean"]["psnr"] > made["metrics"]["zero-filled"]["psnr"] + 3
 
 

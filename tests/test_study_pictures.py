@@ -19,7 +19,7 @@ from bayesmri.evaluation.cohort import load, rules, sample_volume
 from bayesmri.evaluation.request import Request
 from bayesmri.evaluation.table import middle_slices, sampling_of
 from bayesmri.io.formats import read_kspace
-from bayesmri.model import Model
+from bayesmri.model import Coils, Model
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.recon.acquisition import draw_mask
 from bayesmri.regularizers.base import Regularizer
@@ -104,19 +104,23 @@ def test_overview_takes_shipped_models_and_names_what_is_not_there(
     scans: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "weights"
-    for name, Q, R in (("tdv-single-r4", 1, 4.0), ("tdv-multi-r8", 2, 8.0)):
-        save_model(folder / f"{name}.json", replace(tiny(Q), acceleration=R))
+    for name, coils, R in (("one-r4", Coils("raw", 1), 4.0), ("any-r8", Coils("sensitivities", 2), 8.0)):
+        save_model(folder / f"{name}.json", replace(tiny(1), coils=coils, acceleration=R))
     monkeypatch.setattr(zoo, "FOLDER", folder)
     asked = Request((), scans / "one.h5", samples=2)
     run_study("overview", asked, tmp_path / "out")
     record = written(tmp_path / "out", "overview")
     found = [(row["model"], row["setting"], row["coils"]) for row in record["rows"]]
-    assert found == [("tdv-single-r4", "single-coil, R = 4", 1), ("tdv-multi-r8", "multi-coil, R = 8", 2)]
+    assert [(model, setting) for model, setting, _ in found] == [
+        ("one-r4", "single-coil, R = 4"),
+        ("any-r8", "single-coil, R = 8"),
+        ("any-r8", "multi-coil, R = 8"),
+    ]
     left_out = [line.partition(":")[0] for line in record["left_out"]]
-    assert left_out == ["single-coil, R = 8", "multi-coil, R = 4"]
+    assert left_out == ["multi-coil, R = 4"]
     assert record["skipped"] == record["left_out"]
     inputs = [entry["name"] for entry in record["provenance"]["inputs"]]
-    assert inputs == ["one.h5", "tdv-single-r4.json", "tdv-multi-r8.json"]
+    assert inputs == ["one.h5", "one-r4.json", "any-r8.json"]
     with pytest.raises(ModelError, match="R = 3"):
         run_study("overview", replace(asked, accelerations=(3.0,)), tmp_path / "none")
 

@@ -35,19 +35,25 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "val"
 
 
+def tiny_tdv(coils: Coils, R: float, *, stochastic: bool = False, seed: int = 0) -> Model:
+    Q = coils.Q if coils.mode == "virtual" else 1
+    config = TDVConfig(Q=Q, features=4, macroblocks=1, scales=2, init="positive")
+    reg = TDV(config, torch.Generator().manual_seed(seed))
+    theta = {key: w.detach() for key, w in reg.weights().items()}
+    posterior = BlockGaussian(theta, initial_L(theta, reg.kernels(), 0.05)) if stochastic else None
+    return Model(reg, 2.0, 2, coils, acceleration=R, posterior=posterior)
+
+
 @pytest.fixture
 def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Shipped: tdv for one coil and for arrays, at R = 4 and at R = 8; the last two without a posterior."""
+    """Shipped: tdv for one coil and arrays, and with coils as channels, at R = 4, with a posterior, and at R = 8."""
     weights = tmp_path / "weights"
     monkeypatch.setattr(zoo, "FOLDER", weights)
-    for seed, (name, Q, R) in enumerate((("single", 1, 4.0), ("multi", 2, 4.0), ("single", 1, 8.0), ("multi", 2, 8.0))):
-        reg = TDV(
-            TDVConfig(Q=Q, features=4, macroblocks=1, scales=2, init="positive"), torch.Generator().manual_seed(seed)
-        )
-        theta = {key: w.detach() for key, w in reg.weights().items()}
-        posterior = BlockGaussian(theta, initial_L(theta, reg.kernels(), 0.05)) if seed < 2 else None
-        coils = Coils("raw" if Q == 1 else "virtual", Q)
-        save_model(weights / f"tdv-{name}-r{R:g}.json", Model(reg, 2.0, 2, coils, acceleration=R, posterior=posterior))
+    for R, stochastic in ((4.0, True), (8.0, False)):
+        for seed, (name, coils) in enumerate(
+            (("tdv", Coils("sensitivities", 2)), ("tdv-channels", Coils("virtual", 2)))
+        ):
+            save_model(weights / f"{name}-r{R:g}.json", tiny_tdv(coils, R, stochastic=stochastic, seed=seed + int(R)))
     return weights
 
 
@@ -86,8 +92,8 @@ def test_rows_do_not_depend_on_who_else_takes_part(folder: Path, four: Path) -> 
 def test_a_family_and_auto_follow_coils_and_acceleration(folder: Path, four: Path) -> None:
     rows = evaluate(Study(folder, ("auto", "tdv"), (4.0, 8.0), tracks=("single", "multi")))["rows"]
     for row in rows:
-        assert row["model"] == f"tdv-{row['track']}-r{row['acceleration']:g}"
-    by_name = evaluate(Study(folder, ("tdv-multi-r8",), (8.0,), tracks=("multi",)))["rows"]
+        assert row["model"] == f"tdv-r{row['acceleration']:g}"
+    by_name = evaluate(Study(folder, ("tdv-r8",), (8.0,), tracks=("multi",)))["rows"]
     named = {row["file"]: row["psnr"] for row in by_name}
     for row in rows:
         if (row["track"], row["acceleration"]) == ("multi", 8.0):
@@ -102,15 +108,16 @@ def test_samples_are_a_row_of_their_own_where_there_is_a_posterior(folder: Path,
     assert drawn["samples"] == 2
     assert drawn["psnr"] != at_mean["psnr"]
     assert drawn["parameters"] > at_mean["parameters"] > 1
-    assert evaluate(Study(folder / "raw", ("tdv-single-r8",), samples=2, single_coil=True))["rows"][0]["samples"] == 0
+    assert evaluate(Study(folder / "raw", ("tdv-r8",), samples=2, single_coil=True))["rows"][0]["samples"] == 0
 
 
 def test_who_cannot_take_part_leaves_a_gap_and_a_reason(folder: Path, four: Path) -> None:
-    result = evaluate(Study(folder, ("zero-filled", "tdv-single-r4"), tracks=("single", "multi")))
-    assert {row["track"] for row in result["rows"] if row["method"] == "tdv-single-r4"} == {"single"}
-    assert any(line.startswith("tdv-single-r4, multi-coil: data of 8 coils") for line in result["skipped"])
-    with pytest.raises(ModelError, match="tdv-single-r4, multi-coil"):
-        evaluate(Study(folder, ("zero-filled", "tdv-single-r4"), tracks=("multi",)))
+    save_model(four / "one-coil.json", tiny_tdv(Coils("raw", 1), 4.0))
+    result = evaluate(Study(folder, ("zero-filled", "one-coil"), tracks=("single", "multi")))
+    assert {row["track"] for row in result["rows"] if row["method"] == "one-coil"} == {"single"}
+    assert any(line.startswith("one-coil, multi-coil: data of 8 coils") for line in result["skipped"])
+    with pytest.raises(ModelError, match="one-coil, multi-coil"):
+        evaluate(Study(folder, ("zero-filled", "one-coil"), tracks=("multi",)))
 
 
 def test_all_is_every_method_and_family(folder: Path, four: Path, tmp_path: Path) -> None:
@@ -118,7 +125,7 @@ def test_all_is_every_method_and_family(folder: Path, four: Path, tmp_path: Path
     argv = ["evaluate", "--data", str(folder), "--methods", "all", "--track", "single", "multi", "--acceleration", "4"]
     assert main([*argv, "-o", str(out)]) == 0
     result = json.loads(out.read_text())
-    assert {row["method"] for row in result["rows"]} >= {"zero-filled", "tv", "tdv"}
+    assert {row["method"] for row in result["rows"]} >= {"zero-filled", "tv", "tdv-channels", "tdv"}
     assert result["command"] == "bayesmri evaluate --data val --methods all --acceleration 4 --track single multi"
     page = out.with_suffix(".md").read_text()
     assert page.startswith("# Results\n")

@@ -33,12 +33,14 @@ from bayesmri.training.run_folder import train
 from training_runs import tiny, write_raw
 
 
-def tiny_model(*, Q: int = 1, R: float = 4.0, stochastic: bool = True, seed: int = 0) -> Model:
+def tiny_model(
+    *, Q: int = 1, R: float = 4.0, stochastic: bool = True, seed: int = 0, coils: Coils | None = None
+) -> Model:
     config = TDVConfig(Q=Q, features=4, macroblocks=1, scales=2, init="positive")
     reg = TDV(config, torch.Generator().manual_seed(seed))
     weights = {name: w.detach() for name, w in reg.weights().items()}
     posterior = BlockGaussian(weights, initial_L(weights, reg.kernels(), 0.03)) if stochastic else None
-    coils = Coils("raw" if Q == 1 else "virtual", Q)
+    coils = coils or Coils("raw" if Q == 1 else "virtual", Q)
     return Model(reg, 2.0, 2, coils, Scaling(gain=20.0), R, posterior=posterior)
 
 
@@ -58,10 +60,10 @@ def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def four(weights: Path) -> Path:
-    """tdv-single-r4, tdv-single-r8, tdv-multi-r4, tdv-multi-r8."""
+    """tdv-r4, tdv-r8, for one coil and any array; tdv-channels-r4, tdv-channels-r8, for several."""
     for R in (4.0, 8.0):
-        save_model(weights / f"tdv-single-r{R:g}.json", tiny_model(R=R))
-        save_model(weights / f"tdv-multi-r{R:g}.json", tiny_model(Q=2, R=R))
+        save_model(weights / f"tdv-r{R:g}.json", tiny_model(R=R, coils=Coils("sensitivities", 2)))
+        save_model(weights / f"tdv-channels-r{R:g}.json", tiny_model(Q=2, R=R))
     return weights
 
 
@@ -69,15 +71,15 @@ def test_a_name_is_found_and_a_local_file_of_that_name_wins(
     four: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert zoo.find("tdv-single-r4") == locate(Path("tdv-single-r4")) == four / "tdv-single-r4.json"
-    assert load_model(Path("tdv-multi-r8")).acceleration == 8
-    save_model(tmp_path / "tdv-single-r4" / "own.json", tiny_model(R=3))
-    assert load_model(Path("tdv-single-r4")).acceleration == 3
+    assert zoo.find("tdv-r4") == locate(Path("tdv-r4")) == four / "tdv-r4.json"
+    assert load_model(Path("tdv-channels-r8")).acceleration == 8
+    save_model(tmp_path / "tdv-r4" / "own.json", tiny_model(R=3))
+    assert load_model(Path("tdv-r4")).acceleration == 3
 
 
 @pytest.mark.parametrize(
     "name",
-    ["../weights/tdv-single-r4", "weights/../tdv-single-r4", "tdv-single-r4.json", "TDV-SINGLE-R4", "*", "x" * 5000],
+    ["../weights/tdv-r4", "weights/../tdv-r4", "tdv-r4.json", "TDV-R4", "*", "x" * 5000],
 )
 def test_nothing_but_a_name_is_a_name(four: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (four.parent / "elsewhere" / "deep").mkdir(parents=True)
@@ -87,8 +89,8 @@ def test_nothing_but_a_name_is_a_name(four: Path, name: str, monkeypatch: pytest
 
 
 def test_a_wrong_name_is_told_the_closest(four: Path) -> None:
-    with pytest.raises(ModelError, match=r"tdv-singel-r4 does not exist.*closest: tdv-single-r4") as caught:
-        zoo.find("tdv-singel-r4")
+    with pytest.raises(ModelError, match=r"tdv-r44 does not exist.*closest: tdv-r4") as caught:
+        zoo.find("tdv-r44")
     assert "\n" not in str(caught.value)
     with pytest.raises(ModelError, match="chooses a model by the data"):
         zoo.find("auto")
@@ -98,32 +100,50 @@ def test_without_shipped_models_everything_says_so(weights: Path) -> None:
     assert zoo.shipped() == []
     assert zoo.families() == []
     with pytest.raises(ModelError, match="no models came with this installation"):
-        zoo.find("tdv-single-r4")
+        zoo.find("tdv-r4")
     with pytest.raises(ModelError, match="none can be chosen"):
         zoo.choose(coils=1, acceleration=4)
 
 
 def test_half_a_model_is_not_shipped_and_a_damaged_one_is_named(four: Path) -> None:
-    (four / "tdv-single-r4.safetensors").unlink()
-    assert [model.name for model in zoo.shipped()] == ["tdv-multi-r4", "tdv-multi-r8", "tdv-single-r8"]
-    (four / "tdv-single-r8.json").write_text("{")
-    with pytest.raises(ModelError, match=r"tdv-single-r8\.json is damaged"):
+    (four / "tdv-r4.safetensors").unlink()
+    assert [model.name for model in zoo.shipped()] == ["tdv-channels-r4", "tdv-channels-r8", "tdv-r8"]
+    (four / "tdv-r8.json").write_text("{")
+    with pytest.raises(ModelError, match=r"tdv-r8\.json is damaged"):
         zoo.shipped()
 
 
 @pytest.mark.parametrize(
     ("coils", "R", "name"),
     [
-        (1, 4.0, "tdv-single-r4"),
-        (1, 5.6, "tdv-single-r4"),  # √32 = 5.66 is the middle of 4 and 8 in the logarithm
-        (1, 5.7, "tdv-single-r8"),
-        (1, 1.0, "tdv-single-r4"),
-        (2, 3.9, "tdv-multi-r4"),
-        (17, 30.0, "tdv-multi-r8"),
+        (1, 4.0, "tdv-r4"),
+        (1, 5.6, "tdv-r4"),  # √32 = 5.66 is the middle of 4 and 8 in the logarithm
+        (1, 5.7, "tdv-r8"),
+        (1, 1.0, "tdv-r4"),
+        (2, 3.9, "tdv-r4"),
+        (17, 30.0, "tdv-r8"),
     ],
 )
 def test_the_nearest_acceleration_in_the_logarithm_is_chosen(four: Path, coils: int, R: float, name: str) -> None:
     assert zoo.choose(coils=coils, acceleration=R).name == name
+
+
+def test_the_papers_variant_is_a_family_of_its_own(four: Path) -> None:
+    """Several coils as channels: never chosen by auto, and not for one coil."""
+    assert zoo.families() == ["tdv-channels", "tdv"]
+    assert zoo.choose(coils=5, acceleration=4, family="tdv-channels").name == "tdv-channels-r4"
+    with pytest.raises(ModelError, match="tdv-channels takes 1 coil"):
+        zoo.choose(coils=1, acceleration=4, family="tdv-channels")
+
+
+@pytest.mark.parametrize("name", ["tdv-single-r4", "tdv-multi-r8"])
+def test_former_names_lead_to_what_took_their_place_and_say_so(
+    name: str, four: Path, scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert zoo.find(name) == four / f"{zoo.FORMER[name]}.json"
+    argv = ["recon", str(scan), "-o", str(tmp_path / "o.h5"), "--model", name, "--acceleration", name[-1]]
+    assert main(argv) == 0
+    assert f"{name} was replaced by {zoo.FORMER[name]}" in capsys.readouterr().err
 
 
 def test_a_choice_keeps_to_the_family_the_coils_and_the_posterior(weights: Path) -> None:
@@ -165,8 +185,8 @@ def test_auto_follows_the_data_and_is_recorded(
     out = tmp_path / "out.h5"
     argv = ["recon", str(scan), "-o", str(out), "--model", "auto"]
     for more, name, R in (
-        (["--acceleration", "4"], "tdv-multi-r4", "R = 4"),
-        (["--acceleration", "8", "--single-coil"], "tdv-single-r8", "R = 9"),  # 4 of 36 lines
+        (["--acceleration", "4"], "tdv-r4", "R = 4"),
+        (["--acceleration", "8", "--single-coil"], "tdv-r8", "R = 9"),  # 4 of 36 lines
     ):
         assert main([*argv, *more]) == 0
         assert f"auto chose {name} " in capsys.readouterr().out
@@ -181,8 +201,8 @@ def test_auto_follows_the_data_and_is_recorded(
 def test_auto_in_python_is_the_named_model(four: Path, scan: Path) -> None:
     sampled = bayesmri.undersample(read_kspace(scan), acceleration=8)
     result = bayesmri.reconstruct(sampled, "auto", samples=2)
-    named = bayesmri.reconstruct(sampled, bayesmri.load_model("tdv-multi-r8"), samples=2)
-    assert result.method == "tdv-multi-r8"
+    named = bayesmri.reconstruct(sampled, bayesmri.load_model("tdv-r8"), samples=2)
+    assert result.method == "tdv-r8"
     np.testing.assert_array_equal(result.image, named.image)
 
 
@@ -206,9 +226,10 @@ def test_the_list_needs_no_models_and_no_torch(four: Path, capsys: pytest.Captur
     assert [line.split()[0] for line in lines[:5]] == ["name", *(model.name for model in zoo.shipped())]
     assert main(["models", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows["tdv-multi-r8"]["coils"] == "virtual 2"
-    assert rows["tdv-multi-r8"]["R"] == 8
-    assert rows["tdv-single-r4"]["weights"] == "posterior"
+    assert rows["tdv-channels-r8"]["coils"] == "virtual 2"
+    assert rows["tdv-channels-r8"]["R"] == 8
+    assert rows["tdv-r4"]["coils"] == "any"
+    assert rows["tdv-r4"]["weights"] == "posterior"
     code = "import sys; from bayesmri.cli import main; main(['models']); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
     for path in four.iterdir():

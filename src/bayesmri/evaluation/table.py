@@ -276,7 +276,7 @@ def coils_of(path: Path, study: Study) -> int:
     if study.most_coils <= study.coils or study.coils == 1:
         return study.coils
     share = (derived_seed(study.seed, path.name, "coils") % 2**20) / 2**20
-    return round(study.coils * float(study.most_coils / study.coils) ** share)
+    return round(study.coils * math.exp(share * math.log(study.most_coils / study.coils)))
 
 
 def fully_sampled(path: Path, study: Study) -> KSpace:

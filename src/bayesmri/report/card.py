@@ -19,11 +19,11 @@ def listed(model: Shipped) -> dict[str, Any]:
     """One model of the list, as JSON values; None where its card does not say."""
     card, coils = model.card, model.record.get("coils") or {}
     parameters = card.get("parameters") or {}
-    own = headline(model)
+    own, Q = headline(model), coils.get("Q", 1)
     return {
         "name": model.name,
         "family": model.family,
-        "coils": "1" if coils.get("Q", 1) == 1 else f"{coils.get('mode')} {coils.get('Q')}",
+        "coils": "any" if model.knows_coils else "1" if Q == 1 else f"{coils.get('mode')} {Q}",
         "R": model.acceleration,
         "accelerations": list(model.accelerations),
         "parameters": parameters.get("reconstruction"),

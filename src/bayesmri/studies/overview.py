@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from bayesmri.studies.base import Outcome
 from bayesmri.zoo import choose
 
 ACCELERATIONS = (4.0, 8.0)
+TRACKS: tuple[Track, ...] = ("single", "multi")
 SAME_R = 0.01  # a model trained for R = 4 is none for R = 8, though `auto` would take it for want of a better one
 
 
@@ -142,22 +144,26 @@ def _settings(request: Request) -> tuple[list[Setting], list[str]]:
     missing: list[str] = []
     for text in request.models:
         loaded = load(text)
-        track: Track = "single" if loaded.model.coils.Q == 1 else "multi"
         own = loaded.model.acceleration or ACCELERATIONS[0]
-        found += [Setting(track, R, loaded) for R in request.accelerations or (own,)]
+        found += [Setting(track, R, loaded) for track in _tracks(loaded) for R in request.accelerations or (own,)]
     if not request.models:
-        for name in ("single", "multi"):
-            for R in request.accelerations or ACCELERATIONS:
-                try:
-                    found.append(_shipped("single" if name == "single" else "multi", R, request))
-                except ModelError as error:
-                    missing.append(f"{name}-coil, R = {R:g}: {error}")
-    keys = [(setting.loaded.path, setting.R) for setting in found]
+        for track, R in product(TRACKS, request.accelerations or ACCELERATIONS):
+            try:
+                found.append(_shipped(track, R, request))
+            except ModelError as error:
+                missing.append(f"{track}-coil, R = {R:g}: {error}")
+    keys = [(setting.loaded.path, setting.track, setting.R) for setting in found]
     if len(set(keys)) < len(keys):
         raise ConfigError("the same model came twice: give each once")
     if not found:
         raise ModelError("; ".join(missing))
     return found, missing
+
+
+def _tracks(loaded: Loaded) -> tuple[Track, ...]:
+    """What the model takes: one coil, several as its channels, or both."""
+    coils = loaded.model.coils
+    return TRACKS if coils.mode == "sensitivities" else TRACKS[:1] if coils.Q == 1 else TRACKS[1:]
 
 
 def _shipped(track: Track, R: float, request: Request) -> Setting:

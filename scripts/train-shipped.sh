@@ -1,5 +1,5 @@
 #!/bin/sh
-# The shipped models, from nothing: sh scripts/train-shipped.sh single|multi|networks-single|networks-multi|rivals
+# The shipped models, from nothing: sh scripts/train-shipped.sh single|any|multi|networks-single|networks-multi|rivals
 # One thread each, so that two of these run side by side on two cores. A finished or broken run is resumed, not repeated.
 set -eu
 export OMP_NUM_THREADS=1
@@ -56,6 +56,14 @@ multi)
   run tdv-multi-r8 small-multi-r4-bayes --train.init_from runs/multi-third --train.iterations 700 $bayes $sense $lines \
     --optimizer.lr 1e-3 --mask.acceleration 8
   ;;
+any) # after single: one coil and any array, sensitivities in the operator
+  for R in 4 8; do
+    timed "any-r$R-first" "tdv-r$R" 30 --train.init_from "runs/tdv-single-r$R" \
+      --unroll.S_start 15 --unroll.S_max 15 --unroll.rho0 3.5 --unroll.momentum0 none
+    timed "any-r$R" "tdv-r$R" 48 --train.init_from "runs/any-r$R-first"
+    timed "tdv-r$R" "tdv-r$R-bayes" 34 --train.init_from "runs/any-r$R"
+  done
+  ;;
 networks-single)
   run unet-start small-unet-single --train.iterations 1600
   run unet-single small-unet-single --train.init_from runs/unet-start --train.iterations 2500 --optimizer.lr 1e-3
@@ -100,7 +108,7 @@ rivals) # after networks-single
   done
   ;;
 *)
-  echo "$1: want single, multi, networks-single, networks-multi or rivals" >&2
+  echo "$1: want single, any, multi, networks-single, networks-multi or rivals" >&2
   exit 2
   ;;
 esac

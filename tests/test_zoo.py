@@ -316,7 +316,7 @@ def test_a_published_model_is_the_run_without_its_state_and_with_a_card(
 
 def test_what_cannot_be_published_is_said(run: Path, weights: Path, scan: Path, tmp_path: Path) -> None:
     for name in ("auto", "tv", "../x", "Über", "a b", ""):
-        with pytest.raises(ConfigError, match="tdv-single-r4"):
+        with pytest.raises(ConfigError, match="tdv-mine"):
             Publication(run, name, weights)
     results = tmp_path / "other.json"
     assert main(["evaluate", "--data", str(scan), "--methods", "zero-filled", "-o", str(results)]) == 0

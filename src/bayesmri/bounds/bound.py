@@ -2,7 +2,7 @@
 
     |X̄ − Y| ≤ λ (σ̂ + f max X̄)    for a share `level` of the pixels of a new subject
 
-λ is found by `analysis/conformal.py`; the floor f keeps pixels without any spread from having a bound of 0.
+λ is found by `bounds/conformal.py`; the floor f keeps pixels without any spread from having a bound of 0.
 """
 
 import math

@@ -29,7 +29,7 @@ def publish(
     run
         Run folder (its best checkpoint is taken), checkpoint or model; a published one keeps what its card says.
     name
-        Of the model, such as tdv-single-r4.
+        Of the model, such as tdv-mine.
     out
         Folder to write to; models in the package's own folder of weights are shipped with it.
     results

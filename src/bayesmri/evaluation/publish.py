@@ -36,9 +36,9 @@ class Publication:
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or len(self.name) > 64:
-            raise ConfigError(f"the name {self.name!r}: want small letters, digits and dashes, such as tdv-single-r4")
+            raise ConfigError(f"the name {self.name!r}: want small letters, digits and dashes, such as tdv-mine")
         if self.name in (AUTO, *BASELINES):
-            raise ConfigError(f"the name {self.name} already means something else: give another, such as tdv-single-r4")
+            raise ConfigError(f"the name {self.name} already means something else: give another, such as tdv-mine")
 
 
 def publish(wanted: Publication) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from bayesmri.data.phantom import PhantomSpec, phantom
 from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, MissingExtraError, ShapeError
 from bayesmri.evaluation.entrants import entrants
-from bayesmri.evaluation.table import Study, evaluate, evaluate_to, means, sampling_of
+from bayesmri.evaluation.request import Study
+from bayesmri.evaluation.table import evaluate, evaluate_to, means, sampling_of
 from bayesmri.io.formats import read_kspace
 from bayesmri.metrics import volume_metrics
 from bayesmri.physics.fourier import ifft2c

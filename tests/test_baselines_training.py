@@ -14,7 +14,8 @@ from bayesmri.checkpoint import load_checkpoint, load_model, save_model
 from bayesmri.cli import main
 from bayesmri.data.dataset import Dataset
 from bayesmri.errors import ConfigError, MissingExtraError, ModelError
-from bayesmri.evaluation.table import Study, evaluate
+from bayesmri.evaluation.request import Study
+from bayesmri.evaluation.table import evaluate
 from bayesmri.model import Coils, Model
 from bayesmri.physics.fidelity import fidelity
 from bayesmri.physics.fourier import ifft2c

@@ -19,10 +19,10 @@ from bayesmri.checkpoint import Checkpoint, load_model, save_checkpoint, save_mo
 from bayesmri.cli import main
 from bayesmri.data.catalog import probe, subject_of
 from bayesmri.errors import BayesMRIError, ModelError
-from bayesmri.evaluation.calibrate import Wanted, calibrate, calibrate_file
+from bayesmri.evaluation.calibrate import calibrate, calibrate_file
 from bayesmri.evaluation.cohort import Loaded, load, sample_volume
-from bayesmri.evaluation.publish import Publication, publish
-from bayesmri.evaluation.request import Request
+from bayesmri.evaluation.publish import publish
+from bayesmri.evaluation.request import Publication, Request, Wanted
 from bayesmri.io.formats import read, read_kspace
 from bayesmri.io.provenance import sha256
 from bayesmri.io.results import open_result

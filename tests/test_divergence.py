@@ -14,7 +14,8 @@ from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
 from bayesmri.data.dataset import Dataset
 from bayesmri.errors import DataError, DivergedError, ModelError
-from bayesmri.evaluation.table import Study, evaluate
+from bayesmri.evaluation.request import Study
+from bayesmri.evaluation.table import evaluate
 from bayesmri.io.formats import read_kspace
 from bayesmri.model import Model
 from bayesmri.physics.data_terms import DataTerm

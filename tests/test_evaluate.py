@@ -11,7 +11,8 @@ import torch
 from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
 from bayesmri.errors import ConfigError, DataError, ModelError
-from bayesmri.evaluation.table import Study, derived_seed, evaluate, means
+from bayesmri.evaluation.request import Study
+from bayesmri.evaluation.table import derived_seed, evaluate, means
 from bayesmri.model import Coils, Model
 from bayesmri.physics.scaling import Scaling
 from bayesmri.recon.acquisition import Sampling

@@ -8,8 +8,9 @@ import pytest
 
 from bayesmri.cli import main
 from bayesmri.errors import ConfigError, DataError
-from bayesmri.evaluation.publish import Publication, publish
-from bayesmri.evaluation.table import Study, evaluate, evaluate_to
+from bayesmri.evaluation.publish import publish
+from bayesmri.evaluation.request import Publication, Study
+from bayesmri.evaluation.table import evaluate, evaluate_to
 from bayesmri.recon.files import PhantomRequest, simulate_file
 
 

@@ -13,9 +13,10 @@ from bayesmri.baselines.unet import UNetConfig
 from bayesmri.checkpoint import load_model, save_model
 from bayesmri.cli import main
 from bayesmri.errors import DataError
-from bayesmri.evaluation.calibrate import Wanted, calibrate
+from bayesmri.evaluation.calibrate import calibrate
 from bayesmri.evaluation.cohort import Loaded
-from bayesmri.evaluation.table import Study, evaluate, means
+from bayesmri.evaluation.request import Study, Wanted
+from bayesmri.evaluation.table import evaluate, means
 from bayesmri.model import Coils, Model, build
 from bayesmri.recon.files import PhantomRequest, simulate_file
 from study_runs import save_heads, tiny

@@ -12,7 +12,8 @@ from bayesmri import zoo
 from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
 from bayesmri.errors import ModelError
-from bayesmri.evaluation.table import Study, command, evaluate, fully_sampled, means
+from bayesmri.evaluation.request import Study
+from bayesmri.evaluation.table import command, evaluate, fully_sampled, means
 from bayesmri.evaluation.tracks import with_array
 from bayesmri.kspace import Header, KSpace
 from bayesmri.model import Coils, Model

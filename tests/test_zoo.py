@@ -20,7 +20,8 @@ from bayesmri.checkpoint import load_model, save_model
 from bayesmri.cli import main
 from bayesmri.errors import ConfigError, DataError, ModelError
 from bayesmri.evaluation.card import _training
-from bayesmri.evaluation.publish import Publication, publish
+from bayesmri.evaluation.publish import publish
+from bayesmri.evaluation.request import Publication
 from bayesmri.io.formats import read_kspace
 from bayesmri.model import Coils, Model, build
 from bayesmri.physics.scaling import Scaling

@@ -202,9 +202,10 @@ def calibrate(
     region: pixels that are counted, everywhere or foreground.
     cap: the largest share of a subject's pixels that counts as missed; by the number of subjects unless given.
     """
-    from bayesmri.evaluation.calibrate import Wanted, with_bound
     from bayesmri.evaluation.calibrate import calibrate as run
+    from bayesmri.evaluation.calibrate import with_bound
     from bayesmri.evaluation.cohort import Loaded, load_stochastic
+    from bayesmri.evaluation.request import Wanted
     from bayesmri.model import Model
     from bayesmri.recon.method import model_name
 

@@ -11,7 +11,8 @@ from bayesmri.bounds.bound import FLOOR, Region, percent
 from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json, print_notes
 from bayesmri.cli.progress import progress
-from bayesmri.evaluation.calibrate import Wanted, calibrate_file
+from bayesmri.evaluation.calibrate import calibrate_file
+from bayesmri.evaluation.request import Wanted
 from bayesmri.evaluation.tracks import Track
 from bayesmri.machine.memory import keep_memory
 

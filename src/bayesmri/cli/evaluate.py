@@ -12,7 +12,8 @@ from bayesmri.cli.options import Out, Whole
 from bayesmri.cli.output import count, print_json
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
-from bayesmri.evaluation.table import ENDINGS, Study, evaluate_to, means, setting_name
+from bayesmri.evaluation.request import Study
+from bayesmri.evaluation.table import ENDINGS, evaluate_to, means, setting_name
 from bayesmri.evaluation.tracks import Track
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bayesmri.cli.output import print_json
-from bayesmri.evaluation.publish import Publication
 from bayesmri.evaluation.publish import publish as run_publish
+from bayesmri.evaluation.request import Publication
 
 
 def publish(

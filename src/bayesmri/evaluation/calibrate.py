@@ -3,17 +3,15 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesmri.bounds.bound import FLOOR, Calibration, Region, Setting, check_level, percent
+from bayesmri.bounds.bound import Calibration, Setting, percent
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, ModelError, OutputError, ShapeError
-from bayesmri.evaluation.request import SAMPLES, Request
-from bayesmri.evaluation.tracks import Track
+from bayesmri.evaluation.request import Request, Wanted
 from bayesmri.io.atomic import check_target
 from bayesmri.recon.files import Progress
-from bayesmri.recon.request import FAST_SAMPLES
 from bayesmri.zoo import FOLDER as SHIPPED
 
 if TYPE_CHECKING:
@@ -22,62 +20,6 @@ if TYPE_CHECKING:
     from bayesmri.model import Model
 
 LEAST = 3  # subjects: of fewer nothing can be left out and the rest still compared
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A bound to be calibrated.
-
-    acceleration: R, None for the model's own. samples: N, None for 32, or 6 of the fast route.
-    region: the pixels that are counted. cap: the largest share of a subject that counts as missed, None by the number
-    of subjects. floor: f. by_file: every file is a subject, whatever patient it names.
-    slices: only so many middle slices of every volume. coils, most_coils, snr_db: simulated for magnitude images.
-    track: every volume as one coil (single) or as an array (multi); None takes them as they are.
-    """
-
-    data: Path
-    level: float = 0.9
-    acceleration: float | None = None
-    samples: int | None = None
-    fast: bool = False
-    region: Region = "everywhere"
-    cap: float | None = None
-    floor: float = FLOOR
-    by_file: bool = False
-    slices: int | None = None
-    mask: str = "random"
-    center_fraction: float | None = None
-    coils: int = 1
-    snr_db: float | None = 30.0
-    device: str = "cpu"
-    seed: int = 0
-    track: Track | None = None
-    most_coils: int = 0
-
-    def __post_init__(self) -> None:
-        check_level(self.level)
-        if self.cap is not None and not 1 - self.level <= self.cap <= 1:
-            raise ConfigError(f"cap {self.cap:g} at the level {self.level:g}: want a share from 1 − level to 1")
-        if not 0 < self.floor < 1:
-            raise ConfigError(f"floor {self.floor:g}: want a share of the maximum above 0 and below 1, such as {FLOOR}")
-
-    def request(self, name: str, R: float) -> Request:
-        """As studies ask for volumes and their samples."""
-        return Request(
-            models=(name,),
-            data=self.data,
-            accelerations=(R,),
-            samples=(FAST_SAMPLES if self.fast else SAMPLES) if self.samples is None else self.samples,
-            slices=self.slices,
-            mask=self.mask,
-            center_fraction=self.center_fraction,
-            coils=self.coils,
-            snr_db=self.snr_db,
-            device=self.device,
-            seed=self.seed,
-            track=self.track,
-            most_coils=self.most_coils,
-        )
 
 
 def calibrate_file(

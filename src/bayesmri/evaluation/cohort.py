@@ -8,8 +8,8 @@ from typing import Any
 
 from bayesmri.checkpoint import load_model
 from bayesmri.errors import BayesMRIError, DataError, ModelError
-from bayesmri.evaluation.request import SAMPLES, Request
-from bayesmri.evaluation.table import Study, data_files, fully_sampled, middle_slices, sampling_of
+from bayesmri.evaluation.request import SAMPLES, Request, Study
+from bayesmri.evaluation.table import data_files, fully_sampled, middle_slices, sampling_of
 from bayesmri.kspace import KSpace
 from bayesmri.model import Model
 from bayesmri.posterior.kl import entropy

@@ -1,44 +1,15 @@
 """A model to give away, made of a run: its weights without the training state, and a card that says what it is."""
 
 import json
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bayesmri.errors import ConfigError, DataError, ModelError
+from bayesmri.errors import DataError, ModelError
+from bayesmri.evaluation.request import Publication
 from bayesmri.evaluation.reuse import why
 from bayesmri.io.atomic import check_target
-from bayesmri.recon.request import BASELINES
-from bayesmri.zoo import AUTO, FOLDER
-
-NAME = re.compile(r"[a-z0-9]+(-[a-z0-9.]+)*")
-
-
-@dataclass(frozen=True)
-class Publication:
-    """What is given away, and what its card says besides the run's own facts.
-
-    run: a run folder or a model's file; one that was published keeps the results, limits and predictor of its card.
-    name: of the published model. out: the folder for NAME.json and its weights.
-    results: of `bayesmri evaluate` on this model. licence: of training files that do not state their own.
-    processor: that it was trained on, in place of what the run says. limits: further sentences for its users.
-    """
-
-    run: Path
-    name: str
-    out: Path = FOLDER
-    results: Path | None = None
-    licence: str | None = None
-    processor: str | None = None
-    limits: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name) or len(self.name) > 64:
-            raise ConfigError(f"the name {self.name!r}: want small letters, digits and dashes, such as tdv-mine")
-        if self.name in (AUTO, *BASELINES):
-            raise ConfigError(f"the name {self.name} already means something else: give another, such as tdv-mine")
 
 
 def publish(wanted: Publication) -> dict[str, Any]:

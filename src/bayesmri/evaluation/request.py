@@ -1,14 +1,19 @@
 """What an evaluation or a study is made of: models, data, and how it is undersampled and sampled; no torch here."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bayesmri.bounds.bound import check_level
+from bayesmri.bounds.bound import FLOOR, Region, check_level
 from bayesmri.config import check_seed
 from bayesmri.errors import ConfigError
 from bayesmri.evaluation.tracks import Track
+from bayesmri.recon.request import BASELINES, FAST_SAMPLES
+from bayesmri.zoo import AUTO, FOLDER
 
 SAMPLES = 32
+COILS = 8  # of simulated arrays in the multi-coil track, unless the study says otherwise
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9.]+)*")
 JOIN = "+"  # of the members of an ensemble
 ISOTROPIC = "isotropic:"  # before a model: with one variance for all its weights
 
@@ -62,3 +67,133 @@ class Request:
             check_level(self.level)
         if self.iterations is not None and self.iterations < 1:
             raise ConfigError(f"{self.iterations} iterations: want at least 1, or leave it out")
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is compared.
+
+    methods: zero-filled, tv, …; auto, families of shipped models, models (name, run folder or file); all of them.
+    samples: N; models with a posterior are judged by the mean of N samples, too.
+    coils: simulated for magnitude images. most_coils: where it is more, every array has a number of coils of its own
+        between the two, by the file's name. single_coil: measured arrays are combined into one emulated coil.
+    array: measured k-space of one coil is given a simulated array of that many coils.
+    slices: only so many in the middle of every volume, as if it held no others.
+    masks: how many are drawn for every volume; one alone moves an undersampled array by several decibels.
+    tracks: instead of coils, single_coil and array: every volume as one coil (single), an array (multi), or both.
+    """
+
+    data: Path
+    methods: tuple[str, ...] = ("zero-filled", "tv")
+    accelerations: tuple[float, ...] = (4.0,)
+    mask: str = "random"
+    center_fraction: float | None = None
+    coils: int = 1
+    snr_db: float | None = 30.0
+    single_coil: bool = False
+    device: str = "cpu"
+    seed: int = 0
+    array: bool = False
+    tracks: tuple[Track, ...] = ()
+    samples: int = 0
+    slices: int | None = None
+    masks: int = 1
+    most_coils: int = 0
+
+    def __post_init__(self) -> None:
+        if self.masks < 1:
+            raise ConfigError(f"got {self.masks} masks for every volume, expected at least 1")
+        if self.slices is not None and self.slices < 1:
+            raise ConfigError(f"{self.slices} slices of every volume: want at least 1, or leave it out for all")
+        for name in ("accelerations", "tracks"):
+            given = getattr(self, name)
+            if len(set(given)) < len(given):
+                raise ConfigError(f"{name} {', '.join(map(str, given))}: one came twice; give each once")
+
+    def track(self, track: Track | None) -> "Study":
+        """The study of one track alone."""
+        if track is None:
+            return self
+        coils = 1 if track == "single" else self.coils if self.coils > 1 else COILS
+        return replace(self, tracks=(), coils=coils, single_coil=track == "single", array=track == "multi")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A bound to be calibrated.
+
+    acceleration: R, None for the model's own. samples: N, None for 32, or 6 of the fast route.
+    region: the pixels that are counted. cap: the largest share of a subject that counts as missed, None by the number
+    of subjects. floor: f. by_file: every file is a subject, whatever patient it names.
+    slices: only so many middle slices of every volume. coils, most_coils, snr_db: simulated for magnitude images.
+    track: every volume as one coil (single) or as an array (multi); None takes them as they are.
+    """
+
+    data: Path
+    level: float = 0.9
+    acceleration: float | None = None
+    samples: int | None = None
+    fast: bool = False
+    region: Region = "everywhere"
+    cap: float | None = None
+    floor: float = FLOOR
+    by_file: bool = False
+    slices: int | None = None
+    mask: str = "random"
+    center_fraction: float | None = None
+    coils: int = 1
+    snr_db: float | None = 30.0
+    device: str = "cpu"
+    seed: int = 0
+    track: Track | None = None
+    most_coils: int = 0
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+        if self.cap is not None and not 1 - self.level <= self.cap <= 1:
+            raise ConfigError(f"cap {self.cap:g} at the level {self.level:g}: want a share from 1 − level to 1")
+        if not 0 < self.floor < 1:
+            raise ConfigError(f"floor {self.floor:g}: want a share of the maximum above 0 and below 1, such as {FLOOR}")
+
+    def request(self, name: str, R: float) -> Request:
+        """As studies ask for volumes and their samples."""
+        return Request(
+            models=(name,),
+            data=self.data,
+            accelerations=(R,),
+            samples=(FAST_SAMPLES if self.fast else SAMPLES) if self.samples is None else self.samples,
+            slices=self.slices,
+            mask=self.mask,
+            center_fraction=self.center_fraction,
+            coils=self.coils,
+            snr_db=self.snr_db,
+            device=self.device,
+            seed=self.seed,
+            track=self.track,
+            most_coils=self.most_coils,
+        )
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What is given away, and what its card says besides the run's own facts.
+
+    run: a run folder or a model's file; one that was published keeps the results, limits and predictor of its card.
+    name: of the published model. out: the folder for NAME.json and its weights.
+    results: of `bayesmri evaluate` on this model. licence: of training files that do not state their own.
+    processor: that it was trained on, in place of what the run says. limits: further sentences for its users.
+    """
+
+    run: Path
+    name: str
+    out: Path = FOLDER
+    results: Path | None = None
+    licence: str | None = None
+    processor: str | None = None
+    limits: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name) or len(self.name) > 64:
+            raise ConfigError(f"the name {self.name!r}: want small letters, digits and dashes, such as tdv-mine")
+        if self.name in (AUTO, *BASELINES):
+            raise ConfigError(f"the name {self.name} already means something else: give another, such as tdv-mine")

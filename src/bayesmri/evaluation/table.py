@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, ModelError, ShapeError
+from bayesmri.evaluation.request import Study
 from bayesmri.evaluation.reuse import Earlier, earlier
 from bayesmri.evaluation.tracks import Track, with_array
 from bayesmri.io.atomic import atomic_paths, check_target
@@ -25,57 +26,7 @@ if TYPE_CHECKING:
     from bayesmri.evaluation.entrants import Entrant
 
 ENDINGS = (".json", ".md", ".tex")  # of results: rows, a page, a table
-COILS = 8  # of simulated arrays in the multi-coil track, unless the study says otherwise
 CANNOT = (DataError, MaskError, ModelError, ShapeError)  # of one volume and one method; other errors end a study
-
-
-@dataclass(frozen=True)
-class Study:
-    """What is compared.
-
-    methods: zero-filled, tv, …; auto, families of shipped models, models (name, run folder or file); all of them.
-    samples: N; models with a posterior are judged by the mean of N samples, too.
-    coils: simulated for magnitude images. most_coils: where it is more, every array has a number of coils of its own
-        between the two, by the file's name. single_coil: measured arrays are combined into one emulated coil.
-    array: measured k-space of one coil is given a simulated array of that many coils.
-    slices: only so many in the middle of every volume, as if it held no others.
-    masks: how many are drawn for every volume; one alone moves an undersampled array by several decibels.
-    tracks: instead of coils, single_coil and array: every volume as one coil (single), an array (multi), or both.
-    """
-
-    data: Path
-    methods: tuple[str, ...] = ("zero-filled", "tv")
-    accelerations: tuple[float, ...] = (4.0,)
-    mask: str = "random"
-    center_fraction: float | None = None
-    coils: int = 1
-    snr_db: float | None = 30.0
-    single_coil: bool = False
-    device: str = "cpu"
-    seed: int = 0
-    array: bool = False
-    tracks: tuple[Track, ...] = ()
-    samples: int = 0
-    slices: int | None = None
-    masks: int = 1
-    most_coils: int = 0
-
-    def __post_init__(self) -> None:
-        if self.masks < 1:
-            raise ConfigError(f"got {self.masks} masks for every volume, expected at least 1")
-        if self.slices is not None and self.slices < 1:
-            raise ConfigError(f"{self.slices} slices of every volume: want at least 1, or leave it out for all")
-        for name in ("accelerations", "tracks"):
-            given = getattr(self, name)
-            if len(set(given)) < len(given):
-                raise ConfigError(f"{name} {', '.join(map(str, given))}: one came twice; give each once")
-
-    def track(self, track: Track | None) -> "Study":
-        """The study of one track alone."""
-        if track is None:
-            return self
-        coils = 1 if track == "single" else self.coils if self.coils > 1 else COILS
-        return replace(self, tracks=(), coils=coils, single_coil=track == "single", array=track == "multi")
 
 
 @dataclass(frozen=True)

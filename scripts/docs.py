@@ -30,9 +30,11 @@ from PIL import Image
 from bayesmri.evaluation.curves import draw_curves
 from bayesmri.evaluation.request import Request
 from bayesmri.recon.demo import head_slice
-from bayesmri.recon.files import PhantomRequest, simulate_file, simulate_images
+from bayesmri.recon.files import PhantomRequest, simulate_file
+from bayesmri.recon.work import simulate_images
 from bayesmri.studies.redraw import redraw_study
-from bayesmri.studies.registry import STUDIES, run_study
+from bayesmri.studies.registry import STUDIES
+from bayesmri.studies.run import run_study
 from bayesmri.zoo import Shipped, shipped
 
 ROOT = Path(__file__).resolve().parents[1]

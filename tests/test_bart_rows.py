@@ -26,8 +26,8 @@ from bayesmri.io.formats import read_kspace
 from bayesmri.metrics import volume_metrics
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.mask import random_mask
-from bayesmri.recon.acquisition import draw_mask
 from bayesmri.recon.files import PhantomRequest, simulate_file
+from bayesmri.recon.undersample import draw_mask
 from reader_files import Complex, random_kspace
 from reader_files import write_cfl as stored
 

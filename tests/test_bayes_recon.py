@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,22 +19,23 @@ from bayesmri.cli import main
 from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError, ModelError
 from bayesmri.io.formats import read_kspace
-from bayesmri.kspace import KSpace
+from bayesmri.kspace import KSpace, slice_digest
 from bayesmri.model import Coils, Model
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
 from bayesmri.recon import outputs
-from bayesmri.recon.acquisition import Sampling, single_coil, undersample
+from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.files import PhantomRequest, reconstruct_file, simulate_file, undersample_file
 from bayesmri.recon.method import make_method
 from bayesmri.recon.reconstruct import Reconstruction, reconstruct
 from bayesmri.recon.request import Options
 from bayesmri.recon.samples import column_std
+from bayesmri.recon.undersample import single_coil, undersample
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.report.panel import Tile, window
 from bayesmri.runs import FOLDER
-from bayesmri.sampler import Stream, slice_digest
+from bayesmri.sampler import Stream
 
 H, W, N = 32, 36, 5
 T = TypeVar("T")
@@ -167,9 +169,8 @@ def test_scale_passes_through_to_the_standard_deviation(scans: Path) -> None:
     """One factor for the mean and σ̂; the draws follow the data's digest, so they are compared one by one."""
     kspace = sampled(scans)
     large = KSpace(kspace.z * np.float32(1024), kspace.mask, kspace.header)
-    contents = [slice_digest(z, kspace.mask) for z in kspace.z]
     options = Options(model=bayesian(), samples=3)
-    a, b = (reconstruct(k, options, contents=contents) for k in (kspace, large))
+    a, b = (reconstruct(k, options) for k in (kspace, replace(large, measured=kspace.z)))
     for name in ("mean", "std", "kspace_mean", "kspace_std", "coil_std"):
         small = getattr(a, name)
         np.testing.assert_allclose(getattr(b, name), 1024 * small, rtol=1e-3, atol=1e-2 * np.abs(small).max())
@@ -290,11 +291,11 @@ def test_an_emulated_coil_draws_by_the_measured_ones(scans: Path, models: Path, 
     reconstruct_file(scans / "three.h5", tmp_path / "o.h5", options, Sampling(4, seed=2))
     full = read_kspace(scans / "three.h5")
     combined = undersample(single_coil(full), Sampling(4, seed=2))
-    contents = [slice_digest(z, combined.mask) for z in full.z]
-    by_hand = reconstruct(combined, options, contents=contents)
+    assert combined.contents() == [slice_digest(z, combined.mask) for z in full.z]
+    by_hand = reconstruct(combined, options)
     with h5py.File(tmp_path / "o.h5") as file:
         assert np.array_equal(file["samples"][()], known(by_hand.samples))
-    assert not same(by_hand, reconstruct(combined, options))
+    assert not same(by_hand, reconstruct(replace(combined, measured=None), options))
 
 
 def test_the_command(scans: Path, models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

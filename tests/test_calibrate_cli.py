@@ -29,7 +29,7 @@ from bayesmri.io.results import open_result
 from bayesmri.posterior.predictor import Predictor, PredictorConfig
 from bayesmri.recon.files import PhantomRequest, simulate_file
 from bayesmri.recon.outputs import save
-from bayesmri.studies.registry import run_study
+from bayesmri.studies.run import run_study
 from study_runs import save_heads, tiny, written
 
 H, W, N = 24, 40, 3

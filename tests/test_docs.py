@@ -16,7 +16,8 @@ from bayesmri.cli import main
 from bayesmri.errors import ConfigError, DataError
 from bayesmri.recon.files import PhantomRequest, simulate_file
 from bayesmri.studies.redraw import REDRAWN, redraw_study
-from bayesmri.studies.registry import STUDIES, run_study
+from bayesmri.studies.registry import STUDIES
+from bayesmri.studies.run import run_study
 from bayesmri.zoo import shipped
 from study_runs import PNG, request, written
 

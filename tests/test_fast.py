@@ -18,9 +18,10 @@ from bayesmri.errors import ConfigError, ModelError
 from bayesmri.io.formats import read_kspace
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.posterior.predictor import FLOOR, WIDTHS, Few, Predictor, PredictorConfig, blur, fit_kappa
-from bayesmri.recon.acquisition import Sampling, undersample
+from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.reconstruct import reconstruct
 from bayesmri.recon.request import FAST_SAMPLES, Options, Trial
+from bayesmri.recon.undersample import undersample
 from bayesmri.report.panel import comparison
 from bayesmri.training.distill import DistillConfig, Exact, distill, relative_error
 from study_runs import save_scans, tiny

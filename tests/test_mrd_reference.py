@@ -25,7 +25,7 @@ from bayesmri.io.formats import read_kspace
 from bayesmri.kspace import KSpace
 from bayesmri.model import Coils, Model
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.recon.acquisition import single_coil
+from bayesmri.recon.undersample import single_coil
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from reader_files import Complex, header_xml, mrd_line, random_kspace, write_mrd
 from reader_files import ifft2c as image_of

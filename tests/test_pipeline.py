@@ -19,11 +19,12 @@ from bayesmri.io.write_h5 import write_kspace
 from bayesmri.kspace import Header, KSpace
 from bayesmri.metrics import volume_metrics
 from bayesmri.physics.pattern import centre_run
-from bayesmri.recon.acquisition import Sampling, undersample
+from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.demo import demo, head_slice
 from bayesmri.recon.files import PhantomRequest, reconstruct_file, simulate_file, undersample_file, with_ending
 from bayesmri.recon.reconstruct import reconstruct
 from bayesmri.recon.request import Options
+from bayesmri.recon.undersample import undersample
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 VAL_RAW = sorted((SHARED / "val" / "raw").glob("*.h5"))

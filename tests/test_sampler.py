@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from bayesmri.kspace import slice_digest
 from bayesmri.physics.data_terms import Channels
 from bayesmri.physics.mask import random_mask
 from bayesmri.regularizers.tdv import TDV, TDVConfig
-from bayesmri.sampler import Sampler, Stream, slice_digest
+from bayesmri.sampler import Sampler, Stream
 from bayesmri.solver import Scheme, unroll
 
 H, W, S, T = 20, 18, 3, 2.0

@@ -13,9 +13,10 @@ from bayesmri.data.phantom import PhantomSpec, phantom
 from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.io.formats import read_images
 from bayesmri.kspace import Header, KSpace
-from bayesmri.recon.acquisition import Sampling, undersample
+from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.reconstruct import reconstruct
 from bayesmri.recon.request import Options
+from bayesmri.recon.undersample import undersample
 from bayesmri.report.card import listed
 
 SHIPPED = [pytest.param(model, id=model.name) for model in zoo.shipped()]

@@ -24,7 +24,7 @@ from bayesmri.recon.files import undersample_file
 from bayesmri.recon.samples import column_std
 from bayesmri.runs import FOLDER
 from bayesmri.studies import calibration as study_calibration
-from bayesmri.studies.registry import run_study
+from bayesmri.studies.run import run_study
 from study_runs import PNG, WIDTH, H, N, W, request, tiny, written
 
 

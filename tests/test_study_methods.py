@@ -21,11 +21,10 @@ from bayesmri.evaluation.table import middle_slices, sampling_of
 from bayesmri.io.formats import read_kspace
 from bayesmri.kspace import KSpace
 from bayesmri.model import Model, build
-from bayesmri.recon.acquisition import undersample
 from bayesmri.recon.reconstruct import Reconstruction
-from bayesmri.sampler import slice_digest
+from bayesmri.recon.undersample import undersample
 from bayesmri.studies.plant import plant_volume
-from bayesmri.studies.registry import run_study
+from bayesmri.studies.run import run_study
 from bayesmri.studies.spreads import Spread, equal_samples, same_coils, spread
 from study_runs import N, tiny, written
 
@@ -50,8 +49,7 @@ def measured(scans: Path) -> KSpace:
 
 
 def run(method: Spread, kspace: KSpace, samples: int = N) -> Reconstruction:
-    contents = [slice_digest(z, kspace.mask) for z in kspace.z]
-    return method(kspace, samples=samples, seed=0, device="cpu", contents=contents)
+    return method(kspace, samples=samples, seed=0, device="cpu")
 
 
 def test_every_kind_has_a_standard_deviation(rivals: Path, scans: Path) -> None:
@@ -156,8 +154,7 @@ def test_hallucination_is_what_the_reconstructions_say(rivals: Path, scans: Path
     request = asked(rivals, scans, texts[0])
     full, structures = plant_volume(middle_slices(read_kspace(path), 2), seed=3, name=path.name)
     kspace = undersample(full, sampling_of(path, 4.0, rules(request)))
-    contents = [slice_digest(z, kspace.mask) for z in kspace.z]
-    result = spread(texts[0])(kspace, samples=N, seed=3, device="cpu", contents=contents)
+    result = spread(texts[0])(kspace, samples=N, seed=3, device="cpu")
     assert result.truth is not None
     assert result.std is not None
     rows = [row for row in record["structures"] if row["file"] == "one.h5"]

@@ -21,9 +21,9 @@ from bayesmri.evaluation.table import middle_slices, sampling_of
 from bayesmri.io.formats import read_kspace
 from bayesmri.model import Coils, Model
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.recon.acquisition import draw_mask
+from bayesmri.recon.undersample import draw_mask
 from bayesmri.regularizers.base import Regularizer
-from bayesmri.studies.registry import run_study
+from bayesmri.studies.run import run_study
 from study_runs import N, request, tiny, written
 
 

@@ -9,7 +9,7 @@ from bayesmri.evaluation.cohort import load, sample_volume
 from bayesmri.evaluation.request import Request
 from bayesmri.evaluation.table import middle_slices
 from bayesmri.io.formats import read_kspace
-from bayesmri.studies.registry import run_study
+from bayesmri.studies.run import run_study
 from study_runs import WIDTH, request, written
 
 

@@ -18,7 +18,7 @@ from bayesmri.evaluation.tracks import with_array
 from bayesmri.kspace import Header, KSpace
 from bayesmri.model import Coils, Model
 from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
-from bayesmri.recon.acquisition import fully_sampled_image
+from bayesmri.recon.undersample import fully_sampled_image
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.report.tables import latex, markdown, text
 from training_runs import write_raw

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from bayesmri.errors import ConfigError
-from bayesmri.machine import devices
 from bayesmri.training import plan as train_plan
 from bayesmri.training.plan import plan
 from training_runs import tiny
@@ -26,7 +25,7 @@ def test_the_dry_run_measures_on_the_device_of_the_run(monkeypatch: pytest.Monke
         ticks.append(device)
         return 3.0 * len(ticks)
 
-    monkeypatch.setattr(devices, "check_device", check)
+    monkeypatch.setattr(train_plan, "check_device", check)
     monkeypatch.setattr(train_plan, "_clock", clock)
     facts = plan(tiny(train={"device": "auto", "recompute": False}))["expected"]
     assert asked == ["auto"]

@@ -26,8 +26,8 @@ from bayesmri.io.formats import read_kspace
 from bayesmri.model import Coils, Model, build
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.block_gaussian import BlockGaussian, initial_L
-from bayesmri.recon.acquisition import single_coil
 from bayesmri.recon.files import PhantomRequest, simulate_file
+from bayesmri.recon.undersample import single_coil
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.runs import locate
 from bayesmri.training.run_folder import train

@@ -2,29 +2,38 @@
 
 import operator
 import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, cast
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesmri.bounds.bound import Region
+from bayesmri.checkpoint import load_model as _load
+from bayesmri.checkpoint import save_model as _save
+from bayesmri.config import parse
 from bayesmri.errors import ConfigError, DataError, ShapeError
+from bayesmri.evaluation.calibrate import calibrate as _calibrate
+from bayesmri.evaluation.calibrate import with_bound
+from bayesmri.evaluation.cohort import Loaded, load_stochastic
+from bayesmri.evaluation.request import Wanted
 from bayesmri.io.acquired import finish, mask_from_file
 from bayesmri.io.guard import one_line
 from bayesmri.io.sensitivity_maps import with_sensitivities
 from bayesmri.kspace import Header, Images, KSpace
-from bayesmri.recon.acquisition import RULES, Sampling, check_full, keep_lines
-from bayesmri.recon.acquisition import single_coil as to_single_coil
-from bayesmri.recon.acquisition import undersample as _undersample
+from bayesmri.model import Model
+from bayesmri.recon.acquisition import RULES, Sampling
+from bayesmri.recon.method import model_name
+from bayesmri.recon.reconstruct import Reconstruction
+from bayesmri.recon.reconstruct import reconstruct as _reconstruct
 from bayesmri.recon.request import BASELINES, MethodName, Options, check_sensitivities
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from bayesmri.model import Model
-    from bayesmri.recon.reconstruct import Reconstruction
-    from bayesmri.training.settings import TrainConfig
+from bayesmri.recon.undersample import check_full, keep_lines
+from bayesmri.recon.undersample import single_coil as to_single_coil
+from bayesmri.recon.undersample import undersample as _undersample
+from bayesmri.training.run_folder import read_config
+from bayesmri.training.run_folder import train as _train
+from bayesmri.training.settings import TrainConfig
 
 
 def as_kspace(z: ArrayLike, mask: ArrayLike | None = None) -> KSpace:
@@ -78,16 +87,14 @@ def undersample(
 
 def load_model(path: str | Path) -> "Model":
     """A trained model, to reconstruct with many times: a shipped name, a run folder or a model's .json file."""
-    from bayesmri.checkpoint import load_model as load
 
-    return load(Path(path))
+    return _load(Path(path))
 
 
 def save_model(path: str | Path, model: "Model") -> None:
     """A model to give away: the .json file of that path, and its weights beside it."""
-    from bayesmri.checkpoint import save_model as save
 
-    save(Path(path), model)
+    _save(Path(path), model)
 
 
 def train(
@@ -102,17 +109,12 @@ def train(
     config: a .toml file, the same as nested tables, or a TrainConfig. resume: go on from the last checkpoint.
     say: called with the name of every event (log, val, note) and its values.
     """
-    from bayesmri.checkpoint import load_model as load
-    from bayesmri.config import parse
-    from bayesmri.training.run_folder import read_config
-    from bayesmri.training.run_folder import train as run
-    from bayesmri.training.settings import TrainConfig
 
     if isinstance(config, str | Path):
         config = read_config(Path(config))
     settings = config if isinstance(config, TrainConfig) else parse(TrainConfig, config)
-    run(settings, Path(out), resume=resume, say=say or (lambda event, values: None))
-    return load(Path(out))
+    _train(settings, Path(out), resume=resume, say=say or (lambda event, values: None))
+    return _load(Path(out))
 
 
 def reconstruct(
@@ -149,8 +151,6 @@ def reconstruct(
     sensitivities: of the coils, complex (coils, H, W), (sets, coils, H, W) or (slices, sets, coils, H, W), for models
         that know coils; estimated from the central lines unless given.
     """
-    from bayesmri.recon.reconstruct import reconstruct as run
-    from bayesmri.sampler import slice_digest
 
     method, learned = _named(model)
     options = Options(
@@ -171,9 +171,7 @@ def reconstruct(
     if sensitivities is not None:
         check_sensitivities(options)
         measured = with_sensitivities(measured, _array("sensitivities", sensitivities))
-    # of the measured coils, as in `recon`: the fit of the emulated one may differ in its last bits between machines
-    contents = [slice_digest(z, measured.mask) for z in measured.z] if options.samples else None
-    return run(to_single_coil(measured) if single_coil else measured, options, contents=contents)
+    return _reconstruct(to_single_coil(measured) if single_coil else measured, options)
 
 
 def calibrate(
@@ -202,12 +200,6 @@ def calibrate(
     region: pixels that are counted, everywhere or foreground.
     cap: the largest share of a subject's pixels that counts as missed; by the number of subjects unless given.
     """
-    from bayesmri.evaluation.calibrate import calibrate as run
-    from bayesmri.evaluation.calibrate import with_bound
-    from bayesmri.evaluation.cohort import Loaded, load_stochastic
-    from bayesmri.evaluation.request import Wanted
-    from bayesmri.model import Model
-    from bayesmri.recon.method import model_name
 
     loaded = Loaded(model_name(model), Path(), model) if isinstance(model, Model) else load_stochastic(str(model))
     wanted = Wanted(
@@ -223,7 +215,7 @@ def calibrate(
         mask=mask,
         seed=_whole("seed", seed),
     )
-    found, facts = run(loaded, wanted)
+    found, facts = _calibrate(loaded, wanted)
     if facts["skipped"]:
         warnings.warn(f"left out of the calibration: {'; '.join(facts['skipped'])}", stacklevel=2)
     return with_bound(loaded.model, found)

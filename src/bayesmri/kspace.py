@@ -1,5 +1,6 @@
 """The values that travel: measured k-space and magnitude images, as read, with what the file knows about them."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -39,6 +40,7 @@ class KSpace:
     truth: the file's own fully sampled magnitude image (slices, h, w), where it carries one.
     reference: k-space of a separate scan of the same coils, (slices, Q, H, W), fully sampled in its centre.
     sensitivities: the user's own, complex64 (slices or 1, sets, Q, H, W).
+    measured: the coils as they were measured, where z is a combination of them.
     """
 
     z: NDArray[np.complex64]
@@ -47,6 +49,7 @@ class KSpace:
     truth: NDArray[np.float32] | None = None
     reference: NDArray[np.complex64] | None = None
     sensitivities: NDArray[np.complex64] | None = None
+    measured: NDArray[np.complex64] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_grid(self.z.shape, ndim=4, axes="(slices, coils, H, W)")
@@ -67,7 +70,12 @@ class KSpace:
             truth=None if self.truth is None else self.truth[slices],
             reference=None if self.reference is None else self.reference[slices],
             sensitivities=maps if maps is None or len(maps) == 1 else maps[slices],
+            measured=None if self.measured is None else self.measured[slices],
         )
+
+    def contents(self) -> list[str]:
+        """`slice_digest` of every slice, of the measured coils: what combines them may differ in its last bits."""
+        return [slice_digest(z, self.mask) for z in (self.z if self.measured is None else self.measured)]
 
     @property
     def fully_sampled(self) -> bool:
@@ -77,6 +85,17 @@ class KSpace:
     def acceleration(self) -> float:
         """W / acquired lines, what the data really has."""
         return len(self.mask) / int(self.mask.sum())
+
+
+def slice_digest(z: NDArray[np.complexfloating], mask: NDArray[np.bool_]) -> str:
+    """sha256 of what was measured of one slice (Q, H, W): its acquired columns, and which they are.
+
+    A file undersampled before and one undersampled on the fly have the same digest, whatever they are called.
+    """
+    lines = np.ascontiguousarray(z[..., mask], dtype="<c8") + np.complex64(0)  # −0 and 0 are the same measurement
+    digest = hashlib.sha256(f"{z.shape}/{np.flatnonzero(mask).tolist()}/".encode())
+    digest.update(lines.astype("<c8", copy=False).tobytes())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)

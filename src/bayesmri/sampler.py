@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, final
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from bayesmri.baselines.network import BoundNetwork
@@ -89,14 +87,3 @@ class Passes:
         """The passes of these indices through one slice."""
         for i in indices:
             yield self.bound.dropping(stream.rng(i))(D.z, D.mask)
-
-
-def slice_digest(z: NDArray[np.complexfloating], mask: NDArray[np.bool_]) -> str:
-    """sha256 of what was measured of one slice (Q, H, W): its acquired columns, and which they are.
-
-    A file undersampled before and one undersampled on the fly have the same digest, whatever they are called.
-    """
-    lines = np.ascontiguousarray(z[..., mask], dtype="<c8") + np.complex64(0)  # −0 and 0 are the same measurement
-    digest = hashlib.sha256(f"{z.shape}/{np.flatnonzero(mask).tolist()}/".encode())
-    digest.update(lines.astype("<c8", copy=False).tobytes())
-    return digest.hexdigest()

@@ -12,18 +12,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bayesmri import zoo
 from bayesmri.complexes import rss
+from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.errors import ModelError
 from bayesmri.evaluation.cohort import Loaded, Volumes, load_stochastic, taken
 from bayesmri.evaluation.request import Request
 from bayesmri.evaluation.table import middle_slices
+from bayesmri.io.acquired import finish
 from bayesmri.kspace import KSpace
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.recon.acquisition import Sampling, undersample
+from bayesmri.recon.acquisition import Sampling
+from bayesmri.recon.demo import COILS, HEAD_SHAPE, SNR_DB, head_slice
+from bayesmri.recon.files import PhantomRequest
 from bayesmri.recon.method import Method, learned
 from bayesmri.recon.request import FAST_SAMPLES, Trial
 from bayesmri.recon.samples import predicted
-from bayesmri.sampler import Stream, slice_digest
+from bayesmri.recon.undersample import undersample
+from bayesmri.recon.work import phantom_images
+from bayesmri.sampler import Stream
 from bayesmri.statistics import Moments, summarize
 from bayesmri.training.distill import relative_error
 
@@ -79,7 +86,7 @@ def measure(name: str, kspace: KSpace, s: int, method: Method, trial: Trial) -> 
     volume = method.prepare(torch.from_numpy(kspace.z))
     z = volume[s][None] / method.scaling.factor(volume)
     mask = torch.from_numpy(kspace.mask)
-    stream = Stream(trial.seed, slice_digest(kspace.z[s], kspace.mask), s)
+    stream = Stream(trial.seed, kspace.contents()[s], s)
     at_mean, alone = _timed(lambda: method.solve(method.begin(z, mask, None))[0])
     D = method.begin(z, mask, None)
     estimate = predicted(method.predictor, at_mean, ifft2c(z)[0], 1.0)
@@ -114,10 +121,6 @@ def _volumes(trial: Trial, loaded: Loaded) -> Iterator[tuple[str, KSpace]]:
 
 def _head(seed: int) -> KSpace:
     """The demo's acquisition, fully sampled."""
-    from bayesmri.data.simulate import Scanner, acquire
-    from bayesmri.io.acquired import finish
-    from bayesmri.recon.demo import COILS, HEAD_SHAPE, SNR_DB, head_slice
-    from bayesmri.recon.files import PhantomRequest, phantom_images
 
     images = head_slice() or phantom_images(PhantomRequest("head", "PD", HEAD_SHAPE), seed=seed)
     X = torch.from_numpy(images.magnitude / images.magnitude.max())
@@ -126,7 +129,6 @@ def _head(seed: int) -> KSpace:
 
 
 def _default_model() -> str:
-    from bayesmri import zoo
 
     for model in zoo.shipped():
         if model.stochastic and model.record.get("predictor") is not None:

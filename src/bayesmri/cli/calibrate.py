@@ -11,9 +11,7 @@ from bayesmri.bounds.bound import FLOOR, Region, percent
 from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json, print_notes
 from bayesmri.cli.progress import progress
-from bayesmri.evaluation.calibrate import calibrate_file
-from bayesmri.evaluation.request import Wanted
-from bayesmri.evaluation.tracks import Track
+from bayesmri.evaluation.request import Track, Wanted
 from bayesmri.machine.memory import keep_memory
 
 SHARES = ("coverage", "worst", "held_out", "in_foreground")
@@ -121,6 +119,8 @@ def calibrate(
         track=track,
         most_coils=most_coils,
     )
+    from bayesmri.evaluation.calibrate import calibrate_file
+
     made = calibrate_file(model, wanted, output, progress=partial(progress, title="calibrate", unit="volumes"))
     print_notes(made["warnings"])
     for line in made["skipped"]:

@@ -6,7 +6,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bayesmri.cli.output import print_json
-from bayesmri.evaluation.curves import draw_curves
 
 
 def curves(
@@ -28,6 +27,8 @@ def curves(
     json
         Print JSON instead of text.
     """
+    from bayesmri.evaluation.curves import draw_curves
+
     numbers, text = draw_curves(runs, output)
     if json:
         print_json(numbers)

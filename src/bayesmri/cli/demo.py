@@ -6,7 +6,6 @@ from pathlib import Path
 from bayesmri.cli.options import Out
 from bayesmri.cli.output import print_json, print_metrics, sampling_line
 from bayesmri.cli.progress import progress
-from bayesmri.recon.demo import demo as run
 
 NAMES = {"tv": "total variation"}
 
@@ -21,6 +20,8 @@ def demo(*, output: Out = Path("out/demo"), json: bool = False) -> None:
     json
         Print JSON instead of text.
     """
+    from bayesmri.recon.demo import demo as run
+
     made = run(output, progress=partial(progress, title="demo", unit="steps"))
     if json:
         print_json(made)

@@ -12,9 +12,7 @@ from bayesmri.cli.options import Out, Whole
 from bayesmri.cli.output import count, print_json
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
-from bayesmri.evaluation.request import Study
-from bayesmri.evaluation.table import ENDINGS, evaluate_to, means, setting_name
-from bayesmri.evaluation.tracks import Track
+from bayesmri.evaluation.request import Study, Track, setting_name
 
 
 def evaluate(
@@ -104,6 +102,9 @@ def evaluate(
         slices=slices,
         masks=masks,
     )
+    from bayesmri.evaluation.table import ENDINGS, evaluate_to, means
+    from bayesmri.report.tables import text
+
     result = evaluate_to(
         study, output, reuse=reuse, progress=partial(progress, title="evaluate", unit="reconstructions")
     )
@@ -112,8 +113,6 @@ def evaluate(
     if json:
         print_json(result)
         return
-    from bayesmri.report.tables import text
-
     table = means(result["rows"])
     print(text(table))
     print(volumes_line(table))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from bayesmri.cli.output import print_json
 from bayesmri.errors import ConfigError
+from bayesmri.runs import locate
 from bayesmri.zoo import Shipped, entry, find, shipped
 
 
@@ -44,7 +45,5 @@ def models(name: str | None = None, /, *, markdown: bool = False, json: bool = F
 def _open(name: str) -> Shipped:
     path = find(name)
     if path.is_dir() or path.suffix != ".json":
-        from bayesmri.runs import locate
-
         path = locate(path)
     return entry(Path(path))

@@ -6,7 +6,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bayesmri.cli.output import print_json
-from bayesmri.evaluation.publish import publish as run_publish
 from bayesmri.evaluation.request import Publication
 
 
@@ -15,7 +14,7 @@ def publish(
     name: str,
     /,
     *,
-    out: Annotated[Path, Parameter(name=["--out", "-o"])],
+    output: Annotated[Path, Parameter(name=["--output", "--out", "-o"])],
     results: Path | None = None,
     licence: str | None = None,
     processor: str | None = None,
@@ -30,7 +29,7 @@ def publish(
         Run folder (its best checkpoint is taken), checkpoint or model; a published one keeps what its card says.
     name
         Of the model, such as tdv-mine.
-    out
+    output
         Folder to write to; models in the package's own folder of weights are shipped with it.
     results
         JSON file of `bayesmri evaluate` on this run, for the metrics on the card, in place of any it has.
@@ -43,7 +42,10 @@ def publish(
     json
         Print JSON instead of text.
     """
-    made = run_publish(Publication(run, name, out, results, licence, processor, limit))
+    wanted = Publication(run, name, output, results, licence, processor, limit)
+    from bayesmri.evaluation.publish import publish as run_publish
+
+    made = run_publish(wanted)
     if json:
         print_json(made)
         return

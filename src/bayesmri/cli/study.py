@@ -12,8 +12,7 @@ from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
 from bayesmri.evaluation.request import Request
-from bayesmri.studies.redraw import redraw_study
-from bayesmri.studies.registry import STUDIES, run_study
+from bayesmri.studies.registry import STUDIES
 
 
 def study(
@@ -107,6 +106,8 @@ def study(
     )
     searches = name in STUDIES and STUDIES[name].iterations is not None
     shown = partial(progress, title=name, unit="iterations" if searches else "reconstructions")
+    from bayesmri.studies.run import run_study
+
     record, outcome = run_study(name, request, output, progress=shown)
     if json:
         print_json(record)
@@ -120,6 +121,8 @@ def study(
 def _redraw(name: str, numbers: Path, output: Path, *, given: bool, as_json: bool) -> None:
     if given:
         raise ConfigError("--numbers came with models or data: the figure is of the numbers alone; leave them out")
+    from bayesmri.studies.redraw import redraw_study
+
     record, text = redraw_study(name, numbers, output)
     if as_json:
         print_json(record)

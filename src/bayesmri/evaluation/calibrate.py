@@ -5,19 +5,36 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from bayesmri.bounds.bound import Calibration, Setting, percent
+from bayesmri.bounds.conformal import (
+    OVERSHOOT,
+    ROUNDING,
+    chosen_cap,
+    conformal_factor,
+    highest_level,
+    least_subjects,
+    leave_one_out,
+    missed,
+    overshoot,
+)
+from bayesmri.checkpoint import annotate
+from bayesmri.data.catalog import probe
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, ModelError, OutputError, ShapeError
+from bayesmri.evaluation.cohort import Loaded, Volumes, counted, load_stochastic, n_coils, rules, sample_volume
 from bayesmri.evaluation.request import Request, Wanted
+from bayesmri.evaluation.subjects import Subjects
+from bayesmri.evaluation.table import check_masks, data_files, sampling_of
 from bayesmri.io.atomic import check_target
+from bayesmri.io.provenance import provenance
+from bayesmri.model import Model
 from bayesmri.recon.files import Progress
+from bayesmri.recon.undersample import draw_mask
+from bayesmri.runs import locate
 from bayesmri.zoo import FOLDER as SHIPPED
-
-if TYPE_CHECKING:
-    from bayesmri.evaluation.cohort import Loaded
-    from bayesmri.evaluation.subjects import Subjects
-    from bayesmri.model import Model
 
 LEAST = 3  # subjects: of fewer nothing can be left out and the rest still compared
 
@@ -26,9 +43,6 @@ def calibrate_file(
     model: str, wanted: Wanted, out: Path | None = None, *, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Calibrates a model and writes it with the bound: to `out` (.json, weights beside it), or into its own file."""
-    from bayesmri.checkpoint import annotate
-    from bayesmri.evaluation.cohort import load_stochastic
-    from bayesmri.runs import locate
 
     path = locate(Path(model))
     target = _target(path, out)
@@ -49,9 +63,6 @@ def calibrate(
     loaded: "Loaded", wanted: Wanted, *, progress: Progress | None = None
 ) -> tuple[Calibration, dict[str, Any]]:
     """The bound, and what it was made of: coverage of every subject, files left out, warnings."""
-    import torch
-
-    from bayesmri.io.provenance import provenance
 
     R = wanted.acceleration if wanted.acceleration is not None else loaded.model.acceleration or 4.0
     request = wanted.request(loaded.name, R)
@@ -84,8 +95,6 @@ def _gathered(
     loaded: "Loaded", wanted: Wanted, request: Request, progress: Progress | None
 ) -> tuple["Subjects", dict[Path, int], list[str]]:
     """The subjects, the files that they came from with the coils of each, and what had to be left out."""
-    from bayesmri.evaluation.cohort import Volumes, counted, n_coils, sample_volume
-    from bayesmri.evaluation.subjects import Subjects
 
     (R,) = request.accelerations
     volumes, subjects = Volumes(request), Subjects(wanted.floor, wanted.by_file)
@@ -111,7 +120,6 @@ def fitted(
     subjects: "Subjects", wanted: Wanted, setting: Setting, *, left_out: Sequence[str] = ()
 ) -> tuple[Calibration, list[dict[str, Any]]]:
     """λ̂ of all subjects with pixels in the region, and each one's coverage. left_out: other volumes, and why."""
-    from bayesmri.bounds.conformal import conformal_factor, leave_one_out, missed
 
     given, scores = subjects.of(wanted.region), subjects.scores(wanted.region)
     n, level = len(given), wanted.level
@@ -154,10 +162,6 @@ def _count_first(wanted: Wanted, R: float, request: Request) -> None:
     Files that cannot be read, or have too few lines for R, do not count. The pixels are those of the whole grid: the
     region may hold fewer.
     """
-    from bayesmri.data.catalog import probe
-    from bayesmri.evaluation.cohort import rules
-    from bayesmri.evaluation.table import check_masks, data_files, sampling_of
-    from bayesmri.recon.acquisition import draw_mask
 
     check_masks(rules(request), (R,))
     pixels: Counter[str] = Counter()
@@ -183,7 +187,6 @@ def _check_coils(model: "Model", coils: int) -> None:
 
 def _cap(wanted: Wanted, n: int, *, volumes: int, pixels: int, left_out: Sequence[str]) -> float:
     """B for n subjects, if they are enough for a finite factor. pixels: of the smallest of them."""
-    from bayesmri.bounds.conformal import ROUNDING, chosen_cap, highest_level, least_subjects
 
     level, cap = wanted.level, wanted.cap
     if cap is None:
@@ -217,7 +220,6 @@ def _facts(found: Calibration) -> dict[str, Any]:
 
 def _warnings(found: Calibration) -> list[str]:
     """What limits the promise, one sentence each."""
-    from bayesmri.bounds.conformal import OVERSHOOT, overshoot
 
     said, alpha = [], 1 - found.level
     if found.cap < 1:

@@ -13,13 +13,12 @@ from bayesmri.evaluation.table import data_files, fully_sampled, middle_slices, 
 from bayesmri.kspace import KSpace
 from bayesmri.model import Model
 from bayesmri.posterior.kl import entropy
-from bayesmri.recon.acquisition import single_coil, undersample
 from bayesmri.recon.files import Progress
 from bayesmri.recon.method import model_name
 from bayesmri.recon.reconstruct import Reconstruction, reconstruct
 from bayesmri.recon.request import Options
+from bayesmri.recon.undersample import single_coil, undersample
 from bayesmri.runs import FOLDER, locate
-from bayesmri.sampler import slice_digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,9 +171,7 @@ def sample_volume(
         fast=fast,
         device=request.device,
     )
-    # of the measured coils, as in `recon`: the fit of the emulated one may differ in its last bits between machines
-    contents = [slice_digest(z, sampled.mask) for z in full.z] if samples else None
-    return reconstruct(sampled, options, contents=contents)
+    return reconstruct(sampled, options)
 
 
 def counted(

@@ -8,6 +8,8 @@ from typing import Any
 from bayesmri.errors import ConfigError, DataError, OutputError
 from bayesmri.evaluation.request import members_of
 from bayesmri.io.atomic import atomic_paths, check_target
+from bayesmri.io.provenance import provenance
+from bayesmri.report.curves import curves_figure, curves_text
 from bayesmri.training.journal import JOURNAL, journal_lines
 
 KEPT = ("psnr", "psnr_zero_filled", "ssim", "psnr_sample")
@@ -19,7 +21,6 @@ def draw_curves(runs: Sequence[str], out: Path) -> tuple[dict[str, Any], str]:
     runs: folders of runs, those joined by + one after the other, as parts of one training, which NAME= before them
         names; or the .json of an earlier figure, whose runs may be gone. NAME=FILE.json+RUN goes on with its curve.
     """
-    from bayesmri.report.curves import curves_figure, curves_text
 
     if not runs:
         raise ConfigError("no run was named: give folders that train --out wrote, such as runs/small")
@@ -108,7 +109,6 @@ def _named(text: str) -> tuple[str, list[Path]]:
 
 def _provenance(runs: Sequence[str], curves: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The journals drawn, by checksum; the seeds of the trainings are in their models."""
-    from bayesmri.io.provenance import provenance
 
     config = {curve["name"]: [run["name"] for run in curve["runs"]] for curve in curves}
     inputs = [

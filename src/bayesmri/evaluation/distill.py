@@ -5,15 +5,19 @@ import time
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bayesmri.checkpoint import load_model, save_model
 from bayesmri.config import parse, read_toml
+from bayesmri.data.dataset import Dataset
 from bayesmri.errors import ConfigError
 from bayesmri.io.atomic import check_target
+from bayesmri.machine.devices import check_device
 from bayesmri.recon.files import Progress
-
-if TYPE_CHECKING:
-    from bayesmri.training.distill import DistillConfig
+from bayesmri.regularizers.compiled import compiled
+from bayesmri.runs import locate
+from bayesmri.training.distill import DistillConfig, distill, exact_maps, with_predictor
+from bayesmri.training.settings import TrainConfig
 
 
 def distill_file(
@@ -37,14 +41,6 @@ def distill_file(
     recipe = recipe or run / "config.toml"
     if not recipe.is_file():
         raise ConfigError(f"{run} has no config.toml that says where its data are: give one with --config")
-
-    from bayesmri.checkpoint import load_model, save_model
-    from bayesmri.data.dataset import Dataset
-    from bayesmri.machine.devices import check_device
-    from bayesmri.regularizers.compiled import compiled
-    from bayesmri.runs import locate
-    from bayesmri.training.distill import distill, exact_maps, with_predictor
-    from bayesmri.training.settings import TrainConfig
 
     place = check_device(device)
     path = locate(run)

@@ -6,10 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bayesmri.checkpoint import load_model, save_model
 from bayesmri.errors import DataError, ModelError
+from bayesmri.evaluation.card import make_card
 from bayesmri.evaluation.request import Publication
 from bayesmri.evaluation.reuse import why
+from bayesmri.evaluation.table import means
 from bayesmri.io.atomic import check_target
+from bayesmri.recon.method import model_name
+from bayesmri.runs import locate
 
 
 def publish(wanted: Publication) -> dict[str, Any]:
@@ -18,11 +23,6 @@ def publish(wanted: Publication) -> dict[str, Any]:
     for file in (target, target.with_suffix(".safetensors")):
         check_target(file)
     results = None if wanted.results is None else _read_results(wanted.results)
-
-    from bayesmri.checkpoint import load_model, save_model
-    from bayesmri.evaluation.card import make_card
-    from bayesmri.recon.method import model_name
-    from bayesmri.runs import locate
 
     path = locate(wanted.run)
     model = load_model(path)
@@ -40,7 +40,6 @@ def publish(wanted: Publication) -> dict[str, Any]:
 
 def own_results(results: Mapping[str, Any], *, digest: str, name: str) -> dict[str, Any]:
     """The means of this model's rows and of zero filling on the same volumes, with the command that printed them."""
-    from bayesmri.evaluation.table import means
 
     rows = results["rows"]
     own = [row for row in rows if row.get("weights") == digest]

@@ -3,14 +3,15 @@
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from bayesmri.bounds.bound import FLOOR, Region, check_level
 from bayesmri.config import check_seed
 from bayesmri.errors import ConfigError
-from bayesmri.evaluation.tracks import Track
 from bayesmri.recon.request import BASELINES, FAST_SAMPLES
 from bayesmri.zoo import AUTO, FOLDER
 
+Track = Literal["single", "multi"]  # every volume as one coil, or as an array
 SAMPLES = 32
 COILS = 8  # of simulated arrays in the multi-coil track, unless the study says otherwise
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9.]+)*")
@@ -197,3 +198,8 @@ class Publication:
             raise ConfigError(f"the name {self.name!r}: want small letters, digits and dashes, such as tdv-mine")
         if self.name in (AUTO, *BASELINES):
             raise ConfigError(f"the name {self.name} already means something else: give another, such as tdv-mine")
+
+
+def setting_name(track: Track | None, R: float) -> str:
+    """ "single-coil, R = 4", or without a track "R = 4"."""
+    return f"{'' if track is None else f'{track}-coil, '}R = {R:g}"

@@ -1,6 +1,7 @@
 """Every method on every volume at every acceleration, on the same coil images and masks: one row each."""
 
 import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,22 +9,28 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import torch
+
+from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, ModelError, ShapeError
-from bayesmri.evaluation.request import Study
+from bayesmri.evaluation.entrants import Entrant, entrants
+from bayesmri.evaluation.request import Study, Track, setting_name
 from bayesmri.evaluation.reuse import Earlier, earlier
-from bayesmri.evaluation.tracks import Track, with_array
+from bayesmri.evaluation.tracks import with_array
 from bayesmri.io.atomic import atomic_paths, check_target
 from bayesmri.io.formats import read, volume_paths
-from bayesmri.io.provenance import plain
+from bayesmri.io.provenance import plain, provenance
 from bayesmri.kspace import Images, KSpace
-from bayesmri.recon.acquisition import Sampling, single_coil, undersample
+from bayesmri.physics.mask import MaskSpec
+from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.files import Progress
+from bayesmri.recon.undersample import single_coil, undersample
+from bayesmri.report.results import page
+from bayesmri.report.tables import latex
 from bayesmri.zoo import own_files
-
-if TYPE_CHECKING:
-    from bayesmri.evaluation.entrants import Entrant
 
 ENDINGS = (".json", ".md", ".tex")  # of results: rows, a page, a table
 CANNOT = (DataError, MaskError, ModelError, ShapeError)  # of one volume and one method; other errors end a study
@@ -61,8 +68,6 @@ def evaluate(study: Study, *, reuse: Sequence[Path] = (), progress: Progress | N
         raise ConfigError("no method was given: want zero-filled, tv or models, such as --methods zero-filled,tv")
     check_masks(study, study.accelerations)
     known = earlier(reuse, plain(asdict(study)))
-
-    from bayesmri.evaluation.entrants import entrants
 
     given, skipped = entrants(study.methods, samples=study.samples, device=study.device)
     found: list[dict[str, Any]] = []
@@ -109,11 +114,6 @@ def same_volumes(rows: Sequence[dict[str, Any]], refusals: Sequence[Refusal]) ->
         why = "; ".join(f"{' and '.join(methods)} cannot do it: {reason}" for reason, methods in reasons.items())
         told.append(f"{file}, {setting_name(track, R)}: left out for all methods, since {why}")
     return [row for row in rows if (row["track"], row["acceleration"], row["file"]) not in without], told
-
-
-def setting_name(track: Track | None, R: float) -> str:
-    """ "single-coil, R = 4", or without a track "R = 4"."""
-    return f"{'' if track is None else f'{track}-coil, '}R = {R:g}"
 
 
 def command(study: Study) -> str:
@@ -181,11 +181,6 @@ def evaluate_to(
     study: Study, out: Path, *, reuse: Sequence[Path] = (), progress: Progress | None = None
 ) -> dict[str, Any]:
     """Evaluate, and write results.json with results.md and results.tex beside it."""
-    import json
-
-    from bayesmri.io.provenance import provenance
-    from bayesmri.report.results import page
-    from bayesmri.report.tables import latex
 
     targets = [out.with_suffix(ending) for ending in ENDINGS]
     # results of before may lie among the data, and are renewed
@@ -195,8 +190,6 @@ def evaluate_to(
         check_target(target, *sources)
     _check_samples(study)
     result = evaluate(study, reuse=reuse, progress=progress)
-
-    import torch
 
     used = {row["file"] for row in result["rows"]}
     inputs = [path for path, name in labels(data_files(study.data), study.data).items() if name in used]
@@ -253,10 +246,6 @@ def middle_slices(kspace: KSpace, K: int | None) -> KSpace:
 
 
 def _simulated(images: Images, path: Path, study: Study) -> KSpace:
-    import numpy as np
-    import torch
-
-    from bayesmri.data.simulate import Scanner, acquire
 
     rng = torch.Generator().manual_seed(derived_seed(study.seed, path.name, "scanner"))
     magnitude = torch.from_numpy(images.magnitude / max(float(images.magnitude.max()), 1e-30))
@@ -326,8 +315,6 @@ def _check_samples(study: Study) -> None:
     if not (study.samples and study.methods):
         return
 
-    from bayesmri.evaluation.entrants import entrants
-
     if not any(entrant.samples for entrant in entrants(study.methods, samples=study.samples, device=study.device)[0]):
         raise ConfigError(
             f"{study.samples} samples came with methods of which none has a posterior ({', '.join(study.methods)}): "
@@ -337,7 +324,6 @@ def _check_samples(study: Study) -> None:
 
 def check_masks(study: Study, accelerations: Sequence[float]) -> None:
     """What is wrong with R or the centre for any volume is no matter of one."""
-    from bayesmri.physics.mask import MaskSpec
 
     for R in accelerations:
         MaskSpec("random" if study.mask == "random" else "equispaced", R, study.center_fraction)

@@ -1,13 +1,13 @@
 """fastMRI's two tracks on any data: every volume as one coil, or every volume as an array of coils."""
 
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
+import torch
 
 from bayesmri.kspace import KSpace
-
-Track = Literal["single", "multi"]
+from bayesmri.physics.fourier import fft2c, ifft2c
+from bayesmri.physics.scene import loop_sensitivities
 
 
 def with_array(kspace: KSpace, *, coils: int, seed: int) -> KSpace:
@@ -18,11 +18,6 @@ def with_array(kspace: KSpace, *, coils: int, seed: int) -> KSpace:
     """
     if kspace.z.shape[1] > 1:
         return kspace
-
-    import torch
-
-    from bayesmri.physics.fourier import fft2c, ifft2c
-    from bayesmri.physics.scene import loop_sensitivities
 
     rng = torch.Generator().manual_seed(seed)
     H, W = kspace.z.shape[2:]

@@ -1,19 +1,14 @@
 """How a fully sampled scan is undersampled: drawn by a rule, or a mask of the user's own."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bayesmri.config import check_seed
-from bayesmri.errors import ConfigError, MaskError
-from bayesmri.io.masks import read_mask
-from bayesmri.kspace import KSpace
+from bayesmri.errors import ConfigError
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 
 RULES = ("random", "equispaced")
@@ -68,84 +63,3 @@ class Sampling:
     def needs_full_data(self) -> bool:
         """Whether anything is to be undersampled at all."""
         return self.acceleration is not None or self.mask not in RULES
-
-
-def undersample(kspace: KSpace, sampling: Sampling, *, otherwise: str = "") -> KSpace:
-    """z = M_R u, with the root-sum-of-squares of F⁻¹u as the truth; u must be fully sampled.
-
-    otherwise: what to do with undersampled data.
-    """
-    check_full(kspace, otherwise=otherwise)
-    return keep_lines(kspace, draw_mask(kspace.z.shape[-1], sampling))
-
-
-def check_full(kspace: KSpace, *, otherwise: str = "") -> None:
-    if not kspace.fully_sampled:
-        raise MaskError(
-            f"the data is already undersampled (R={kspace.acceleration:.3g}): "
-            f"{otherwise or 'want fully sampled data; reconstruct this as it is'}"
-        )
-
-
-def keep_lines(kspace: KSpace, mask: NDArray[np.bool_]) -> KSpace:
-    """The lines of a mask (W,) of fully sampled data, whose image becomes the truth."""
-    return replace(kspace, z=kspace.z * mask, mask=mask, truth=fully_sampled_image(kspace.z))
-
-
-def single_coil(kspace: KSpace) -> KSpace:
-    """One emulated coil instead of many (Tygert and Zbontar), fitted to the root-sum-of-squares of the whole volume."""
-    if kspace.z.shape[1] == 1:
-        return kspace
-
-    import torch
-
-    from bayesmri.physics.coils import emulate_single_coil, emulated_weights
-    from bayesmri.physics.fourier import ifft2c
-
-    z = torch.from_numpy(kspace.z)
-    y = torch.empty_like(z)
-    for s, part in enumerate(z):
-        y[s] = ifft2c(part)
-    weights = emulated_weights(y)
-    one = np.stack([emulate_single_coil(part, weights).numpy() for part in z])
-    return replace(kspace, z=one, truth=None, reference=None, sensitivities=None)
-
-
-def draw_mask(W: int, sampling: Sampling) -> NDArray[np.bool_]:
-    """The mask of a sampling for W lines: bool (W,)."""
-    if sampling.mask in RULES:
-        return _drawn(W, sampling)
-    mask = read_mask(Path(sampling.mask))
-    if mask.shape != (W,):
-        raise MaskError(f"the mask in {Path(sampling.mask).name} has {mask.size} lines: the k-space has {W}")
-    return mask
-
-
-def fully_sampled_image(u: NDArray[np.complex64]) -> NDArray[np.float32]:
-    """Y = RSS(F⁻¹u), float32 (slices, H, W)."""
-    import torch
-
-    from bayesmri.complexes import rss
-    from bayesmri.physics.fourier import ifft2c
-
-    def image(part: NDArray[np.complex64]) -> "Tensor":
-        return rss(ifft2c(torch.from_numpy(part)))
-
-    return np.stack([image(part).numpy() for part in u])
-
-
-def _drawn(W: int, sampling: Sampling) -> NDArray[np.bool_]:
-    import torch
-
-    from bayesmri.physics.mask import MaskSpec
-
-    if sampling.acceleration is None:
-        raise ConfigError(f"a {sampling.mask} mask came without an acceleration: give one, such as 4")
-    spec = MaskSpec(
-        "random" if sampling.mask == "random" else "equispaced",
-        sampling.acceleration,
-        sampling.center_fraction,
-        sampling.offset,
-    )
-    mask: NDArray[np.bool_] = spec.draw(W, torch.Generator().manual_seed(sampling.seed)).numpy()
-    return mask

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from bayesmri.kspace import KSpace
 from bayesmri.recon.request import Options
+from bayesmri.runs import locate
 from bayesmri.zoo import AUTO, FORMER, choose, entry, reason, trained_for
 
 FAR = 1.5  # times, or part of, an acceleration that a model was trained for
@@ -34,7 +35,6 @@ def extrapolation(options: Options, kspace: KSpace) -> list[str]:
     """A sentence where a model's file says that it was trained for quite other accelerations than the data has."""
     if not isinstance(options.model, str):
         return []
-    from bayesmri.runs import locate
 
     model, R = entry(locate(Path(options.model))), kspace.acceleration
     if not model.accelerations or any(1 / FAR <= R / known <= FAR for known in model.accelerations):

@@ -14,8 +14,9 @@ import numpy as np
 from bayesmri import zoo
 from bayesmri.kspace import Header, Images
 from bayesmri.recon.acquisition import Sampling
-from bayesmri.recon.files import PhantomRequest, Progress, phantom_images, reconstruct_file, simulate_images
+from bayesmri.recon.files import PhantomRequest, Progress, reconstruct_file
 from bayesmri.recon.request import Options
+from bayesmri.recon.work import phantom_images, simulate_images
 
 COILS, SNR_DB, SEED, R, N = 8, 30.0, 0, 4.0, 16
 HEAD_SHAPE = (256, 256)

@@ -1,26 +1,19 @@
 """File in, file out: simulate, undersample and reconstruct, as the commands do."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from bayesmri.config import check_seed
 from bayesmri.errors import OutputError
 from bayesmri.io.atomic import check_target
 from bayesmri.io.formats import read_images, read_kspace
 from bayesmri.io.guard import is_folder, one_line
-from bayesmri.io.inspect import file_notes, mask_warnings
 from bayesmri.io.sensitivity_maps import read_sensitivities
-from bayesmri.kspace import Header, Images, KSpace
-from bayesmri.recon.acquisition import Sampling, undersample
-from bayesmri.recon.acquisition import single_coil as to_single_coil
-from bayesmri.recon.choice import chosen, extrapolation, renamed
-from bayesmri.recon.request import Options, check_sensitivities, check_spread
+from bayesmri.kspace import Images, KSpace
+from bayesmri.recon.acquisition import Sampling
+from bayesmri.recon.request import Options, check_sensitivities
 from bayesmri.zoo import own_files
 
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
@@ -47,70 +40,17 @@ def simulate_file(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Fully sampled k-space of magnitude images or of a phantom, in fastMRI's layout."""
-    if isinstance(source, Path):
-        check_target(out, source)
-        check_ending(out)
-        images, inputs = read_images(source), [source]
-    else:
-        check_target(out)
-        check_ending(out)
-        images, inputs = phantom_images(source, seed=seed, progress=progress), []
+    inputs = [source] if isinstance(source, Path) else []
+    check_target(out, *inputs)
+    check_ending(out)
+    given = read_images(source) if isinstance(source, Path) else source
+    from bayesmri.recon.work import phantom_images, simulate_images
+
+    images = given if isinstance(given, Images) else phantom_images(given, seed=seed, progress=progress)
     config = {"source": source.name if isinstance(source, Path) else asdict(source)}
     return simulate_images(
         images, out, coils=coils, snr_db=snr_db, seed=seed, config=config, inputs=inputs, progress=progress
     )
-
-
-def simulate_images(
-    images: Images,
-    out: Path,
-    *,
-    coils: int,
-    snr_db: float | None,
-    seed: int,
-    config: Mapping[str, Any],
-    inputs: Sequence[Path] = (),
-    progress: Progress | None = None,
-) -> dict[str, Any]:
-    """What a scanner with these coils would measure of the images, written to `out`."""
-    import torch
-
-    from bayesmri.data.simulate import Scanner, acquire
-    from bayesmri.io.write_h5 import write_kspace
-    from bayesmri.recon.acquisition import fully_sampled_image
-
-    rng = torch.Generator().manual_seed(check_seed(seed))
-    scanner = Scanner(coils=coils, snr_db=snr_db)
-    magnitude = torch.from_numpy(_unit_maximum(images.magnitude))
-    with progress(len(magnitude)) if progress else nullcontext() as advance:
-        u = acquire(magnitude, scanner, rng=rng, on_slice=advance).numpy()
-    kspace = KSpace(z=u, mask=np.ones(u.shape[-1], dtype=bool), header=images.header)
-    provenance = _provenance("simulate", {**config, **asdict(scanner)}, seed, inputs)
-    write_kspace(out, kspace, provenance=provenance, truth=fully_sampled_image(u))
-    return {
-        "output": str(out),
-        "slices": u.shape[0],
-        "coils": u.shape[1],
-        "shape": list(u.shape[2:]),
-        "seed": seed,
-        "notes": file_notes(images),
-    }
-
-
-def phantom_images(request: PhantomRequest, *, seed: int, progress: Progress | None = None) -> Images:
-    """The magnitude of a phantom; anatomy follows the seed, apart from the scanner's draws."""
-    import torch
-
-    from bayesmri.data.phantom import PhantomSpec, phantom
-
-    spec = PhantomSpec(anatomy=request.anatomy, contrast=request.contrast, shape=request.shape, slices=request.slices)
-    rng = torch.Generator().manual_seed(check_seed(seed))
-    with progress(request.slices) if progress else nullcontext() as advance:
-        magnitude = phantom(spec, rng=rng, on_slice=advance).numpy()
-    header = Header(
-        source="phantom", acquisition=f"phantom {request.anatomy} {request.contrast}", patient_id=f"phantom {seed}"
-    )
-    return Images(magnitude=magnitude, header=header)
 
 
 def undersample_file(
@@ -121,15 +61,9 @@ def undersample_file(
     check_target(out, path, *sampling.files)
     check_ending(out)
     kspace = read_kspace(path)
-    notes = file_notes(kspace)
-    sampled = undersample(to_single_coil(kspace) if single_coil else kspace, sampling)
+    from bayesmri.recon.work import write_undersampled
 
-    from bayesmri.io.write_h5 import write_kspace
-
-    config = {**asdict(sampling), "single_coil": single_coil}
-    provenance = _provenance("undersample", config, sampling.seed, [path])
-    write_kspace(out, sampled, provenance=provenance, truth=sampled.truth if keep_truth else None)
-    return {"output": str(out), **sampling_facts(sampled), "notes": notes + mask_warnings(sampled.mask)}
+    return write_undersampled(kspace, path, out, sampling, keep_truth=keep_truth, combined=single_coil)
 
 
 def reconstruct_file(
@@ -149,49 +83,19 @@ def reconstruct_file(
     """
     check_file(path)
     targets = output_files(out, nifti=nifti, png=png, std=options.model is not None)
-    sources = [path, *([] if sampling is None else sampling.files)]
+    inputs = [path, *([] if sensitivities is None else [sensitivities])]
+    sources = [*inputs, *([] if sampling is None else sampling.files)]
     sources += own_files(options.model) if isinstance(options.model, str) else []
-    more = [] if sensitivities is None else [sensitivities]
-    sources += more
     for target in targets.values():
         check_target(target, *sources)
     check_ending(out)
-    kspace = measured = read_kspace(path)
-    notes = file_notes(kspace)
+    kspace = read_kspace(path)
     if sensitivities is not None:
         check_sensitivities(options)
         kspace = read_sensitivities(sensitivities, kspace)
-    if options.single_coil:
-        kspace = to_single_coil(kspace)
-    if sampling is not None:
-        kspace = undersample(kspace, sampling, otherwise=f"leave {sampling.given} out to reconstruct it as it is")
-        notes += mask_warnings(kspace.mask)
-    options, choice = chosen(options, kspace)
-    check_spread(options.samples)
-    notes += renamed(options) + extrapolation(options, kspace)
+    from bayesmri.recon.work import reconstruct_to
 
-    from bayesmri.recon.outputs import facts, save
-    from bayesmri.recon.reconstruct import reconstruct
-    from bayesmri.sampler import slice_digest
-
-    # of the measured coils: the fit of the emulated one may differ in its last bits between machines
-    contents = [slice_digest(z, kspace.mask) for z in measured.z] if options.samples else None
-    del measured
-    with progress(len(kspace.z) * max(1, options.samples)) if progress else nullcontext(None) as advance:
-        result = reconstruct(kspace, options, contents=contents, on_step=advance)
-    if result.std is None:
-        targets.pop("nifti_std", None)
-    if result.error_bound is None:
-        targets.pop("nifti_bound", None)
-    save(result, targets, provenance=_recon_provenance(path, options, sampling, choice, more))
-    return {
-        "file": path.name,
-        **facts(result),
-        **({} if choice is None else {"chosen": choice}),
-        **sampling_facts(kspace),
-        "outputs": [str(target) for target in targets.values()],
-        "notes": [*notes, *result.notes],
-    }
+    return reconstruct_to(kspace, targets, options, sampling, inputs=inputs, progress=progress)
 
 
 def check_file(path: Path) -> None:
@@ -233,38 +137,3 @@ def with_ending(path: Path, ending: str) -> Path:
     """scan.recon.h5 → scan.recon.nii.gz: the last ending is replaced, if it is one of ours."""
     stem = path.name.removesuffix(path.suffix) if path.suffix in (".h5", ".hdf5") else path.name
     return path.with_name(stem + ending)
-
-
-def _unit_maximum(magnitude: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Divided by the volume's maximum: scanners' units are arbitrary, and files of one scale are easier to compare."""
-    peak = float(magnitude.max())
-    return magnitude / np.float32(peak) if peak > 0 else magnitude
-
-
-def _recon_provenance(
-    path: Path, options: Options, sampling: Sampling | None, choice: str | None, more: Sequence[Path]
-) -> dict[str, Any]:
-    """One seed serves the mask and the samples, each deriving its own stream from it.
-
-    A model is an input: its JSON file, which holds the checksum of its weights. choice: what `auto` chose, and why.
-    """
-    from bayesmri.recon.method import model_name
-    from bayesmri.runs import locate
-
-    named = options if options.model is None else replace(options, model=model_name(options.model))
-    config = {**asdict(named), "sampling": None if sampling is None else asdict(sampling)}
-    if options.model is not None:
-        del config["method"]  # whose place the model took
-    if choice is not None:
-        config["chosen"] = choice
-    seed = options.seed if options.samples else None if sampling is None else sampling.seed
-    inputs = [path, locate(Path(options.model))] if isinstance(options.model, str) else [path]
-    return _provenance("recon", config, seed, [*inputs, *more])
-
-
-def _provenance(command: str, config: Mapping[str, Any], seed: int | None, inputs: Sequence[Path]) -> dict[str, Any]:
-    import torch
-
-    from bayesmri.io.provenance import provenance
-
-    return provenance(command=command, config=config, seed=seed, inputs=inputs, threads=torch.get_num_threads())

@@ -4,11 +4,10 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from bayesmri.bounds.bound import Calibration
@@ -28,10 +27,7 @@ from bayesmri.recon.choice import chosen
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.request import Options
 from bayesmri.recon.samples import Estimate, Sampled, Window, predicted
-from bayesmri.sampler import Stream, slice_digest
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from bayesmri.sampler import Stream
 
 Images = NDArray[np.float32]
 
@@ -106,7 +102,6 @@ def reconstruct(
     kspace: KSpace,
     options: Options | Method,
     *,
-    contents: Sequence[str] | None = None,
     on_step: Callable[[], None] | None = None,
 ) -> Reconstruction:
     """X for every slice of a volume; with samples their mean and standard deviation too.
@@ -116,7 +111,6 @@ def reconstruct(
     z is divided by one number taken from the volume's zero-filled image, reconstructed, and multiplied back.
 
     options: what to do, or a method that was made before.
-    contents: `slice_digest` of every slice as it was measured, where the coils of `kspace` were combined since.
     on_step: called after each sample, or each slice where none are drawn, for a progress bar.
     """
     began = time.perf_counter()
@@ -146,8 +140,7 @@ def reconstruct(
     task = _Task.of(kspace, method, center_window(grid, crop or grid))
     streams = None
     if asked.samples:
-        contents = contents or [slice_digest(z, kspace.mask) for z in kspace.z]
-        streams = [Stream(asked.seed, content, s) for s, content in enumerate(contents)]
+        streams = [Stream(asked.seed, content, s) for s, content in enumerate(kspace.contents())]
     at_mean, sampled = _solved(task, asked, streams, on_step)
     result = Reconstruction(
         image=_crop(at_mean.images, crop),

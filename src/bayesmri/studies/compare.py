@@ -18,12 +18,11 @@ from bayesmri.evaluation.cohort import Volumes, rules, taken
 from bayesmri.evaluation.request import SAMPLES, Request
 from bayesmri.evaluation.table import sampling_of
 from bayesmri.metrics import volume_metrics
-from bayesmri.recon.acquisition import undersample
 from bayesmri.recon.files import Progress
 from bayesmri.recon.reconstruct import Reconstruction
+from bayesmri.recon.undersample import undersample
 from bayesmri.report.figure_style import GREY, aligned, caption, count, figure, finish, write
 from bayesmri.report.method_axes import area_text, colours, key_line, label, percent_axes, roc_axes, short_names
-from bayesmri.sampler import slice_digest
 from bayesmri.studies.base import Outcome
 from bayesmri.studies.calibration import truth_and_spread
 from bayesmri.studies.hallucination import Tally, check_names, reconstructed, steps
@@ -107,7 +106,6 @@ def compare_study(request: Request, progress: Progress | None) -> Outcome:
             plain = undersample(own, lines)
             planted, structures = plant_volume(own, seed=request.seed, name=path.name)
             planted = undersample(planted, lines)
-            contents = [slice_digest(z, plain.mask) for z in full.z]
             for entry in entries:
                 entry.add(
                     entry.spread(
@@ -115,7 +113,6 @@ def compare_study(request: Request, progress: Progress | None) -> Outcome:
                         samples=entry.samples,
                         seed=request.seed,
                         device=request.device,
-                        contents=contents,
                         keep=True,
                     )
                 )

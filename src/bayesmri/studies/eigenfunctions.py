@@ -24,9 +24,9 @@ from bayesmri.kspace import KSpace
 from bayesmri.machine.devices import check_device
 from bayesmri.model import solve
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.recon.acquisition import draw_mask
 from bayesmri.recon.files import Progress
 from bayesmri.recon.outputs import pixel_aspect
+from bayesmri.recon.undersample import draw_mask
 from bayesmri.regularizers.base import Bound, ParametricRegularizer
 from bayesmri.report.figure_style import BLUE, GREEN, GREY, ORANGE, aligned, caption, figure, finish, write
 from bayesmri.report.panel import window

@@ -22,9 +22,9 @@ from bayesmri.evaluation.cohort import Volumes, rules, taken
 from bayesmri.evaluation.request import SAMPLES, Request
 from bayesmri.evaluation.table import data_files, sampling_of
 from bayesmri.kspace import KSpace
-from bayesmri.recon.acquisition import undersample
 from bayesmri.recon.files import Progress
 from bayesmri.recon.reconstruct import Reconstruction
+from bayesmri.recon.undersample import undersample
 from bayesmri.report.figure_style import aligned, caption, count, figure, finish, write
 from bayesmri.report.method_axes import (
     area_text,
@@ -36,7 +36,6 @@ from bayesmri.report.method_axes import (
     roc_axes,
     short_names,
 )
-from bayesmri.sampler import slice_digest
 from bayesmri.studies.base import Outcome
 from bayesmri.studies.plant import plant_volume
 from bayesmri.studies.spreads import Spread, same_coils, spread
@@ -171,8 +170,7 @@ def hallucination_study(request: Request, progress: Progress | None) -> Outcome:
 
 def reconstructed(tally: Tally, sampled: KSpace, request: Request) -> Reconstruction:
     """By one method, with its own number of samples."""
-    contents = [slice_digest(z, sampled.mask) for z in sampled.z]
-    return tally.spread(sampled, samples=tally.samples, seed=request.seed, device=request.device, contents=contents)
+    return tally.spread(sampled, samples=tally.samples, seed=request.seed, device=request.device)
 
 
 def check_names(spreads: list[Spread]) -> None:

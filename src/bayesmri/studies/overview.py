@@ -20,9 +20,8 @@ from bayesmri.analysis.quality import foreground
 from bayesmri.analysis.regions import Region, most_telling, side
 from bayesmri.errors import ConfigError, DataError, ModelError
 from bayesmri.evaluation.cohort import Loaded, Volumes, first_volume, load, rules, sample_volume
-from bayesmri.evaluation.request import COILS, Request
+from bayesmri.evaluation.request import COILS, Request, Track
 from bayesmri.evaluation.table import fully_sampled, middle_slices
-from bayesmri.evaluation.tracks import Track
 from bayesmri.kspace import KSpace
 from bayesmri.metrics import Metrics
 from bayesmri.recon.files import Progress

@@ -11,7 +11,7 @@ from bayesmri.complexes import rss
 from bayesmri.evaluation.table import derived_seed
 from bayesmri.kspace import KSpace
 from bayesmri.physics.fourier import fft2c, ifft2c
-from bayesmri.recon.acquisition import fully_sampled_image
+from bayesmri.recon.undersample import fully_sampled_image
 
 COUNT = 10  # structures of a slice: two of each kind
 

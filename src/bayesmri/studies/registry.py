@@ -1,19 +1,9 @@
-"""Studies by name: each leaves NAME.json and NAME.png in a folder, both or neither.
+"""Studies by name; no torch here.
 
 A study is the module of its name, with NAME_study, NAME_figure and NAME_text, and a line here.
 """
 
-import json
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
-
-from bayesmri.errors import ConfigError
-from bayesmri.evaluation.request import ISOTROPIC, Request, members_of, named
-from bayesmri.evaluation.table import data_files
-from bayesmri.io.atomic import atomic_paths, check_target
-from bayesmri.recon.files import Progress
-from bayesmri.studies.base import Kind, Outcome, settled, study_module
+from bayesmri.studies.base import Kind
 
 STUDIES: dict[str, Kind] = {
     "overview": Kind(
@@ -57,39 +47,3 @@ STUDIES: dict[str, Kind] = {
         iterations=300,
     ),
 }
-
-
-def run_study(
-    name: str, request: Request, folder: Path, *, progress: Progress | None = None
-) -> tuple[dict[str, Any], Outcome]:
-    """Run it and write folder/NAME.json and folder/NAME.png; returns the record written and the outcome."""
-    if name not in STUDIES:
-        raise ConfigError(f"no study is called {name!r}: want one of {', '.join(STUDIES)}")
-    request = settled(name, STUDIES[name], request)
-    target, picture = folder / f"{name}.json", folder / f"{name}.png"
-    sources = [Path(part) for model in request.models for part in members_of(model.removeprefix(ISOTROPIC))]
-    sources += data_files(request.data) if request.data else []
-    for path in (target, picture):
-        check_target(path, *sources)
-    outcome: Outcome = study_module(name, "study")(request, progress)
-    record = {"study": name, **outcome.numbers, "provenance": _provenance(name, request, outcome)}
-    text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-    with atomic_paths([target, picture]) as (json_file, png_file):
-        outcome.draw(png_file)
-        json_file.write_text(text, encoding="utf-8")
-    return record, outcome
-
-
-def _provenance(name: str, request: Request, outcome: Outcome) -> dict[str, Any]:
-    import torch
-
-    from bayesmri.io.provenance import provenance
-
-    names = [named(model) for model in request.models]
-    return provenance(
-        command=f"study {name}",
-        config={**asdict(request), "models": names},
-        seed=request.seed,
-        inputs=outcome.inputs,
-        threads=torch.get_num_threads(),
-    )

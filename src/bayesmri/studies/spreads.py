@@ -65,10 +65,8 @@ class Spread:
             "trained_for": self.members[0].model.acceleration,
         }
 
-    def __call__(
-        self, kspace: KSpace, *, samples: int, seed: int, device: str, contents: Sequence[str], keep: bool = False
-    ) -> Reconstruction:
-        """Image and σ̂ on the whole grid. contents: `slice_digest` of every slice as it was measured."""
+    def __call__(self, kspace: KSpace, *, samples: int, seed: int, device: str, keep: bool = False) -> Reconstruction:
+        """Image and σ̂ on the whole grid."""
         options = Options(
             samples=samples if self.draws else 0,
             seed=seed,
@@ -78,7 +76,7 @@ class Spread:
             model=self.members[0].model,
         )
         if self.kind != "ensemble":
-            result = reconstruct(kspace, options, contents=contents if self.draws else None)
+            result = reconstruct(kspace, options)
             return replace(result, method=self.name)
         results = (reconstruct(kspace, replace(options, model=member.model)) for member in self.members)
         return replace(together(list(results)), method=self.name)

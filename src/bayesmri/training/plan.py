@@ -1,22 +1,23 @@
 """What a training run would be, without running it: parameters, data, schedule, memory and time from a small step."""
 
-from __future__ import annotations
-
 import resource
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from bayesmri.config import as_dict
+from bayesmri.data.dataset import Batch, Dataset
 from bayesmri.errors import BayesMRIError, MaskError
-
-if TYPE_CHECKING:
-    import torch
-
-    from bayesmri.data.dataset import Batch
-    from bayesmri.physics.mask import MaskSpec
-    from bayesmri.training.settings import TrainConfig
-    from bayesmri.training.state import State
+from bayesmri.machine.devices import check_device
+from bayesmri.physics.mask import MaskSpec
+from bayesmri.training.objective import objective
+from bayesmri.training.run_folder import data_facts
+from bayesmri.training.schedule import rate, resets, unrolled_steps
+from bayesmri.training.settings import TrainConfig
+from bayesmri.training.state import State, as_model, start
 
 
 def plan(config: TrainConfig) -> dict[str, Any]:
@@ -24,11 +25,6 @@ def plan(config: TrainConfig) -> dict[str, Any]:
 
     Time and memory are those of the run's own device.
     """
-    import torch
-
-    from bayesmri.data.dataset import Dataset
-    from bayesmri.machine.devices import check_device
-    from bayesmri.training.state import as_model, start
 
     if config.train.threads:
         torch.set_num_threads(config.train.threads)
@@ -55,21 +51,18 @@ def plan(config: TrainConfig) -> dict[str, Any]:
 
 def _check_masks(spec: MaskSpec, W: int) -> None:
     """Every R can be drawn with so many lines, not only the one of the element at hand."""
-    import torch
 
     for R in (spec.acceleration, *spec.also):
         replace(spec, acceleration=R, also=()).draw(W, torch.Generator().manual_seed(0))
 
 
 def _data_facts(dataset: Any) -> dict[str, Any]:
-    from bayesmri.training.run_folder import data_facts
 
     return data_facts(dataset)
 
 
 def _schedule(config: TrainConfig) -> list[dict[str, Any]]:
     """Every step at which S or the learning rate's halving changes."""
-    from bayesmri.training.schedule import rate, resets
 
     n, rows = config.train.iterations, []
     steps = {0, n - 1, *(range(0, n, config.unroll.S_every) if config.unrolled else ())}
@@ -110,17 +103,12 @@ def _expected(config: TrainConfig, state: State, batch: Batch | None) -> dict[st
 
 def _steps(config: TrainConfig, step: int) -> int:
     """S during an update; 1 for a network."""
-    from bayesmri.training.schedule import unrolled_steps
 
     return unrolled_steps(config.unroll, step) if config.unrolled else 1
 
 
 def _measure(config: TrainConfig, state: State, batch: Batch) -> tuple[float, int]:
     """Seconds of one gradient of one element with S = 1, and the bytes autograd keeps for it; on the state's device."""
-    import torch
-    from torch import Tensor
-
-    from bayesmri.training.objective import objective
 
     seen: dict[int, int] = {}
 
@@ -142,7 +130,6 @@ def _measure(config: TrainConfig, state: State, batch: Batch) -> tuple[float, in
 
 def _clock(device: torch.device) -> float:
     """Seconds, read when the device has done all that it was asked for: CUDA runs behind the program."""
-    import torch
 
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -151,7 +138,6 @@ def _clock(device: torch.device) -> float:
 
 def _held(device: torch.device) -> int:
     """What the process holds on the device already; on the CPU with torch itself."""
-    import torch
 
     if device.type == "cuda":
         return torch.cuda.memory_reserved(device)

@@ -1,25 +1,34 @@
 """Training from a configuration file into a run folder: config.toml, metrics.jsonl, samples/, checkpoints/."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import torch
+
+from bayesmri.checkpoint import Checkpoint, load_checkpoint, load_model, prune, save_checkpoint
 from bayesmri.config import as_dict, check_seed, dump_toml, override, parse, read_toml
+from bayesmri.data.dataset import Dataset
 from bayesmri.errors import ConfigError, DivergedError, ModelError, OutputError
+from bayesmri.io.atomic import atomic_path
+from bayesmri.io.provenance import provenance
+from bayesmri.io.write_png import write_png
+from bayesmri.machine.devices import check_device
+from bayesmri.machine.memory import give_memory_back
+from bayesmri.model import Model
 from bayesmri.registry import load_installed
-
-if TYPE_CHECKING:
-    import torch
-
-    from bayesmri.checkpoint import Checkpoint
-    from bayesmri.model import Model
-    from bayesmri.training.loop import Hooks, Report
-    from bayesmri.training.settings import TrainConfig
-    from bayesmri.training.state import State
-    from bayesmri.training.validation import Scores
+from bayesmri.runs import FOLDER, checkpoints, latest
+from bayesmri.training import state as states
+from bayesmri.training.compilation import accelerator
+from bayesmri.training.distributed import join, leave
+from bayesmri.training.journal import JOURNAL, Journal
+from bayesmri.training.loop import Hooks, Report, no_hooks, run
+from bayesmri.training.settings import TrainConfig
+from bayesmri.training.state import State, snapshot
+from bayesmri.training.validation import Scores
 
 Say = Callable[[str, dict[str, Any]], None]
 
@@ -28,7 +37,6 @@ GO_ON = "once there is room, --resume goes on"
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
     """A training configuration with `--section.key value` applied; unknown keys are refused."""
-    from bayesmri.training.settings import TrainConfig
 
     load_installed()
     config = parse(TrainConfig, override(read_toml(path), overrides))
@@ -41,14 +49,6 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
 
     resume: go on from the last whole checkpoint. say: called with an event's name and its values (log, val, note).
     """
-    import torch
-
-    from bayesmri.data.dataset import Dataset
-    from bayesmri.machine.devices import check_device
-    from bayesmri.machine.memory import give_memory_back
-    from bayesmri.training.compilation import accelerator
-    from bayesmri.training.distributed import join, leave
-    from bayesmri.training.loop import no_hooks, run
 
     if config.train.threads:
         torch.set_num_threads(config.train.threads)
@@ -75,8 +75,6 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
 
 def _way_out(out: Path) -> str:
     """What to do after a divergence; a checkpoint is named where there is one without NaN or Inf."""
-    from bayesmri.checkpoint import load_checkpoint
-    from bayesmri.runs import latest
 
     lower = "a lower optimizer.lr or optimizer.lr_T, or with optimizer.clip"
     path = latest(out)
@@ -94,9 +92,6 @@ def _silent(event: str, values: dict[str, Any]) -> None:
 
 def _begin(config: TrainConfig, out: Path, device: torch.device, *, resume: bool, say: Say) -> tuple[State, int]:
     """The state to go on from, and its step."""
-    from bayesmri.checkpoint import load_checkpoint, load_model
-    from bayesmri.runs import checkpoints, latest
-    from bayesmri.training import state as states
 
     if not resume:
         if checkpoints(out):
@@ -119,7 +114,6 @@ def _origin(config: TrainConfig, load: Callable[[Path], Model]) -> Model | None:
 
 def _compare(config: TrainConfig, checkpoint: Checkpoint, say: Say) -> None:
     """What differs from the saved run is said, not forbidden: it is the user's experiment."""
-    import torch
 
     saved, now = checkpoint.facts["config"], as_dict(config)
     changed = [
@@ -143,17 +137,6 @@ def _compare(config: TrainConfig, checkpoint: Checkpoint, say: Say) -> None:
 
 def _hooks(config: TrainConfig, out: Path, state: State, dataset: Any, say: Say) -> Hooks:
     """Journal, pictures and checkpoints of the writing process."""
-    from dataclasses import asdict
-
-    import torch
-
-    from bayesmri.checkpoint import prune, save_checkpoint
-    from bayesmri.io.atomic import atomic_path
-    from bayesmri.io.provenance import provenance
-    from bayesmri.runs import FOLDER
-    from bayesmri.training.journal import JOURNAL, Journal
-    from bayesmri.training.loop import Hooks
-    from bayesmri.training.state import snapshot
 
     with atomic_path(out / "config.toml") as temporary:
         temporary.write_text(dump_toml(config), encoding="utf-8")
@@ -213,9 +196,6 @@ def _drop_half(path: Path) -> None:
 
 def _picture(path: Path, scores: Scores) -> None:
     """zero-filled | reconstruction | truth | error x 4 in one row."""
-    import numpy as np
-
-    from bayesmri.io.write_png import write_png
 
     X0, X, Y = (image.numpy() for image in scores.pictures)
     write_png(path, np.concatenate((X0, X, Y, 4 * np.abs(X - Y)), axis=1), vmax=float(Y.max()))

@@ -1,0 +1,151 @@
+"""What the commands on files do once a file was read: simulate, undersample, reconstruct, write."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bayesmri.config import check_seed
+from bayesmri.data.phantom import PhantomSpec, phantom
+from bayesmri.data.simulate import Scanner, acquire
+from bayesmri.io.inspect import file_notes, mask_warnings
+from bayesmri.io.provenance import provenance
+from bayesmri.io.write_h5 import write_kspace
+from bayesmri.kspace import Header, Images, KSpace
+from bayesmri.recon.acquisition import Sampling
+from bayesmri.recon.choice import chosen, extrapolation, renamed
+from bayesmri.recon.files import PhantomRequest, Progress, sampling_facts
+from bayesmri.recon.method import model_name
+from bayesmri.recon.outputs import facts, save
+from bayesmri.recon.reconstruct import reconstruct
+from bayesmri.recon.request import Options, check_spread
+from bayesmri.recon.undersample import fully_sampled_image, single_coil, undersample
+from bayesmri.runs import locate
+
+
+def simulate_images(
+    images: Images,
+    out: Path,
+    *,
+    coils: int,
+    snr_db: float | None,
+    seed: int,
+    config: Mapping[str, Any],
+    inputs: Sequence[Path] = (),
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """What a scanner with these coils would measure of the images, written to `out`."""
+
+    rng = torch.Generator().manual_seed(check_seed(seed))
+    scanner = Scanner(coils=coils, snr_db=snr_db)
+    magnitude = torch.from_numpy(_unit_maximum(images.magnitude))
+    with progress(len(magnitude)) if progress else nullcontext() as advance:
+        u = acquire(magnitude, scanner, rng=rng, on_slice=advance).numpy()
+    kspace = KSpace(z=u, mask=np.ones(u.shape[-1], dtype=bool), header=images.header)
+    provenance = _provenance("simulate", {**config, **asdict(scanner)}, seed, inputs)
+    write_kspace(out, kspace, provenance=provenance, truth=fully_sampled_image(u))
+    return {
+        "output": str(out),
+        "slices": u.shape[0],
+        "coils": u.shape[1],
+        "shape": list(u.shape[2:]),
+        "seed": seed,
+        "notes": file_notes(images),
+    }
+
+
+def phantom_images(request: PhantomRequest, *, seed: int, progress: Progress | None = None) -> Images:
+    """The magnitude of a phantom; anatomy follows the seed, apart from the scanner's draws."""
+
+    spec = PhantomSpec(anatomy=request.anatomy, contrast=request.contrast, shape=request.shape, slices=request.slices)
+    rng = torch.Generator().manual_seed(check_seed(seed))
+    with progress(request.slices) if progress else nullcontext() as advance:
+        magnitude = phantom(spec, rng=rng, on_slice=advance).numpy()
+    header = Header(
+        source="phantom", acquisition=f"phantom {request.anatomy} {request.contrast}", patient_id=f"phantom {seed}"
+    )
+    return Images(magnitude=magnitude, header=header)
+
+
+def write_undersampled(
+    kspace: KSpace, path: Path, out: Path, sampling: Sampling, *, keep_truth: bool, combined: bool
+) -> dict[str, Any]:
+    """K-space of a file undersampled, and written. combined: into one coil first."""
+    notes = file_notes(kspace)
+    sampled = undersample(single_coil(kspace) if combined else kspace, sampling)
+    config = {**asdict(sampling), "single_coil": combined}
+    record = _provenance("undersample", config, sampling.seed, [path])
+    write_kspace(out, sampled, provenance=record, truth=sampled.truth if keep_truth else None)
+    return {"output": str(out), **sampling_facts(sampled), "notes": notes + mask_warnings(sampled.mask)}
+
+
+def reconstruct_to(
+    kspace: KSpace,
+    targets: dict[str, Path],
+    options: Options,
+    sampling: Sampling | None,
+    *,
+    inputs: Sequence[Path],
+    progress: Progress | None,
+) -> dict[str, Any]:
+    """K-space of a file undersampled if asked for, reconstructed and written. inputs: the file first."""
+    notes = file_notes(kspace)
+    if options.single_coil:
+        kspace = single_coil(kspace)
+    if sampling is not None:
+        kspace = undersample(kspace, sampling, otherwise=f"leave {sampling.given} out to reconstruct it as it is")
+        notes += mask_warnings(kspace.mask)
+    options, choice = chosen(options, kspace)
+    check_spread(options.samples)
+    notes += renamed(options) + extrapolation(options, kspace)
+    with progress(len(kspace.z) * max(1, options.samples)) if progress else nullcontext(None) as advance:
+        result = reconstruct(kspace, options, on_step=advance)
+    if result.std is None:
+        targets.pop("nifti_std", None)
+    if result.error_bound is None:
+        targets.pop("nifti_bound", None)
+    save(result, targets, provenance=_recon_provenance(options, sampling, choice, inputs))
+    return {
+        "file": inputs[0].name,
+        **facts(result),
+        **({} if choice is None else {"chosen": choice}),
+        **sampling_facts(kspace),
+        "outputs": [str(target) for target in targets.values()],
+        "notes": [*notes, *result.notes],
+    }
+
+
+def _unit_maximum(magnitude: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Divided by the volume's maximum: scanners' units are arbitrary, and files of one scale are easier to compare."""
+    peak = float(magnitude.max())
+    return magnitude / np.float32(peak) if peak > 0 else magnitude
+
+
+def _recon_provenance(
+    options: Options, sampling: Sampling | None, choice: str | None, inputs: Sequence[Path]
+) -> dict[str, Any]:
+    """One seed serves the mask and the samples, each deriving its own stream from it.
+
+    A model is an input: its JSON file, which holds the checksum of its weights. choice: what `auto` chose, and why.
+    """
+
+    named = options if options.model is None else replace(options, model=model_name(options.model))
+    config = {**asdict(named), "sampling": None if sampling is None else asdict(sampling)}
+    if options.model is not None:
+        del config["method"]  # whose place the model took
+    if choice is not None:
+        config["chosen"] = choice
+    seed = options.seed if options.samples else None if sampling is None else sampling.seed
+    scan, *more = inputs
+    model = [locate(Path(options.model))] if isinstance(options.model, str) else []
+    return _provenance("recon", config, seed, [scan, *model, *more])
+
+
+def _provenance(command: str, config: Mapping[str, Any], seed: int | None, inputs: Sequence[Path]) -> dict[str, Any]:
+
+    return provenance(command=command, config=config, seed=seed, inputs=inputs, threads=torch.get_num_threads())

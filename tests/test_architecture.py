@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,3 +72,62 @@ def test_every_numbered_equation_of_the_paper_has_its_place() -> None:
         for number in numbers.split(" and ")
     }
     assert found == set(range(1, 14))
+
+
+def test_every_room_of_the_staircase_is_there() -> None:
+    for name in STEP:
+        assert (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file(), f"{name} is no room of the package"
+
+
+def test_no_room_is_crowded() -> None:
+    crowded = {str(p.relative_to(PACKAGE)): n for p in PACKAGE.rglob("*/") if (n := len(list(p.glob("*.py")))) > 30}
+    assert not crowded
+
+
+def nested_imports(path: Path) -> list[str]:
+    """Imports inside functions and conditions, those for type checkers alone left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    return [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom) and node.col_offset and id(node) not in for_types
+    ]
+
+
+def test_few_imports_wait_inside_functions() -> None:
+    found = [place for _, path in modules() for place in nested_imports(path)]
+    assert len(found) <= 30, found
+
+
+def test_doors_open_without_torch() -> None:
+    """All that parses, checks and refuses; the work behind is imported when it begins."""
+    doors = [
+        *(f"bayesmri.cli.{p.stem}" for p in (PACKAGE / "cli").glob("*.py") if p.stem != "__init__"),
+        *(f"bayesmri.io.{p.stem}" for p in (PACKAGE / "io").glob("*.py") if p.stem != "__init__"),
+        "bayesmri.recon.files",
+        "bayesmri.recon.page",
+        "bayesmri.evaluation.request",
+        "bayesmri.studies.registry",
+        "bayesmri.registry",
+        "bayesmri.runs",
+        "bayesmri",
+    ]
+    code = f"import importlib, sys; [importlib.import_module(n) for n in {doors}]; print('torch' in sys.modules)"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert made.stdout.strip() == "False"
+
+
+def test_the_walks_name_modules_that_exist() -> None:
+    page = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:\w+/)?\w+\.py)`", page)) - {"blocks.py", "conv.py", "tests/test_architecture.py"}
+    assert len(named) > 40
+    for name in named:
+        assert (PACKAGE / name).is_file(), f"docs/architecture.md names {name}, which is not there"
+    recon = page.split("## Walk 1")[1].split("## Walk 2")[0]
+    assert len(re.findall(r"^\d+\. ", recon, flags=re.MULTILINE)) <= 25

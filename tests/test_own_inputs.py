@@ -107,9 +107,12 @@ def test_one_sample_has_no_deviation_to_write(here: Path, capsys: pytest.Capture
     assert not (here / "out.h5").exists()
 
 
-def test_samples_that_no_memory_holds_are_refused_before_the_work(here: Path) -> None:
-    options = Options(model="tdv-single-r4", samples=10**9, keep_samples=True)
-    with pytest.raises(ConfigError, match=r"1000000000 samples of 1 slices to be kept take .*: keep fewer"):
+def test_samples_that_no_memory_holds_are_refused_before_the_work(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="got 1000000000 samples, expected a whole number from 0 to 4096"):
+        Options(model="tdv-r4", samples=10**9, keep_samples=True)
+    monkeypatch.setenv("BAYESMRI_MAX_BYTES", "10000000")
+    options = Options(model="tdv-single-r4", samples=4096, keep_samples=True)
+    with pytest.raises(ConfigError, match=r"4096 samples of 1 slices to be kept take .*: keep fewer"):
         reconstruct_file(here / "scan.h5", here / "out.h5", options, Sampling(4))
 
 

@@ -190,7 +190,7 @@ def _suggestion(name: str | Path, known: Mapping[str, Path] | Sequence[str]) -> 
     """ ", or a shipped model: closest are …"."""
     if not known:
         return "; no models came with this installation (bayesmri models)"
-    close = difflib.get_close_matches(Path(name).name[:200], list(known), n=3, cutoff=0.3) or list(known)[:3]
+    close = difflib.get_close_matches(Path(name).name[:200], [AUTO, *known], n=3, cutoff=0.3) or list(known)[:3]
     return f" or a shipped name; closest: {', '.join(close)} (bayesmri models lists all)"
 
 

@@ -87,8 +87,8 @@ def measure(name: str, kspace: KSpace, s: int, method: Method, trial: Trial) -> 
     z = volume[s][None] / method.scaling.factor(volume)
     mask = torch.from_numpy(kspace.mask)
     stream = Stream(trial.seed, kspace.contents()[s], s)
-    at_mean, alone = _timed(lambda: method.solve(method.begin(z, mask, None))[0])
-    D = method.begin(z, mask, None)
+    at_mean, alone = _timed(lambda: method.solve(method.refine(method.begin(z, mask, None)))[0])
+    D = method.refine(method.begin(z, mask, None))
     estimate = predicted(method.predictor, at_mean, ifft2c(z)[0], 1.0)
     samples, spent = [], [0.0]
     for x, seconds in _each(method.sampler.samples(D, stream, range(max(EXACT)))):

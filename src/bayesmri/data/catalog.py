@@ -98,6 +98,13 @@ def _held_out(subjects: set[str], fraction: float, patterns: Sequence[str]) -> s
 
     Where that is nobody the lowest hash validates; where it is everybody the highest trains.
     """
+    for pattern in patterns:
+        if not fnmatch.filter(subjects, pattern):
+            known = ", ".join(sorted(subjects)[:8])
+            raise ConfigError(
+                f"got data.val_subjects = {pattern!r}, which matches no subject, expected one of {known}"
+                f"{', …' if len(subjects) > 8 else ''}; patterns are as *Figure 8B*"
+            )
     named = {s for s in subjects if any(fnmatch.fnmatchcase(s, p) for p in patterns)}
     if fraction <= 0:
         return named

@@ -35,6 +35,10 @@ def _without_maps(z: Tensor, mask: Tensor, s: Tensor | None) -> DataTerm:
     return Channels(z, mask)
 
 
+def _as_begun(D: DataTerm) -> DataTerm:
+    return D
+
+
 @dataclass(frozen=True)
 class Method:
     """name: for tables. parameters: learned numbers.
@@ -42,6 +46,7 @@ class Method:
     prepare: k-space of a whole volume as the method takes it, such as its virtual coils.
     prepare_maps: sensitivities, and k-space, of the same coils alike; None where the method has no use for them.
     begin: (z, mask, s) of one slice → its data term, with sensitivities s where they are known (None: estimate them).
+    refine: the same with better sensitivities, where those of few central lines can be made better.
     solve: the data term of one slice → x, complex (1, Q, H, W), scaled.
     sampler: draws of the same reconstruction, where the method has a posterior or drops channels.
     moments: the data term → x as `solve` gives it and σ² of its image (1, H, W), where the network predicts it.
@@ -55,6 +60,7 @@ class Method:
     prepare: Callable[[Tensor], Tensor] = field(default=lambda z: z)
     prepare_maps: Callable[[Tensor, Tensor], Tensor] | None = None
     begin: Callable[[Tensor, Tensor, Tensor | None], DataTerm] = _without_maps
+    refine: Callable[[DataTerm], DataTerm] = _as_begun
     scaling: Scaling = field(default_factory=Scaling)
     device: torch.device = field(default_factory=partial(torch.device, "cpu"))
     sampler: Draws | None = None
@@ -83,10 +89,11 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
 
     @torch.no_grad()
     def begin(z: Tensor, mask: Tensor, s: Tensor | None = None) -> DataTerm:
-        D = model.scheme.data_term(z, mask, s)
-        if s is None and isinstance(D, Coupled) and isinstance(bound, Regularizer):
-            return refined(D, bound, model.scheme)
-        return D
+        return model.scheme.data_term(z, mask, s)
+
+    def refine(D: DataTerm) -> DataTerm:
+        known = isinstance(D, Coupled) and isinstance(bound, Regularizer)
+        return refined(D, bound, model.scheme) if known else D
 
     @torch.no_grad()
     def at_mean(D: DataTerm) -> Tensor:
@@ -104,6 +111,7 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         prepare=model.coils.prepare,
         prepare_maps=model.coils.prepare_maps if model.coils.mode == "sensitivities" else None,
         begin=begin,
+        refine=refine,
         scaling=model.scaling,
         device=device,
         sampler=_draws(model, bound, posterior),

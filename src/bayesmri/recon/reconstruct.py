@@ -215,14 +215,19 @@ class _Task:
     def begin(self, s: int) -> DataTerm:
         """Slice s in the method's scale, on its device."""
         z = self.volume[s][None].to(self.method.device) / self.factor
-        return self.method.begin(z, self.mask, self._known(s))
+        D = self.method.begin(z, self.mask, self._known(s))
+        return D if self.maps is not None or self._lines() >= FEWEST else self.method.refine(D)
+
+    def _lines(self) -> int:
+        """Central lines that sensitivities are learned from."""
+        return _central_lines(self.mask if self.reference is None else measured_lines(self.reference))
 
     def notes(self) -> tuple[str, ...]:
         """Where too little is known of the coils."""
         wanted = self.method.prepare_maps is not None and self.volume.shape[1] > 1
         if not wanted or self.maps is not None:
             return ()
-        n = _central_lines(self.mask if self.reference is None else measured_lines(self.reference))
+        n = self._lines()
         if n == 0:
             return (
                 "no central line was acquired, so nothing is known of the coils: they were reconstructed one by one, "

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bayesmri.model import Model
 
 MethodName = Literal["zero-filled", "tv", "sense", "l1-wavelet", "bart-l1", "bart-tv"]
+MOST_SAMPLES = 4096
 BASELINES: tuple[str, ...] = get_args(MethodName)
 FAST_SAMPLES = 6  # with the deterministic reconstruction and the predictor, seven times the cost of the first
 
@@ -47,8 +48,11 @@ class Options:
     def __post_init__(self) -> None:
         if self.fast and self.samples == 0:
             object.__setattr__(self, "samples", FAST_SAMPLES)
-        if self.samples < 0:
-            raise ConfigError(f"{self.samples} samples: want a whole number of at least 0, such as 32")
+        if not 0 <= self.samples <= MOST_SAMPLES:
+            raise ConfigError(
+                f"got {self.samples} samples, expected a whole number from 0 to {MOST_SAMPLES}, such as 32: the error of "
+                "their standard deviation falls with 1/√N"
+            )
         if self.samples and self.model is None:
             raise ConfigError(
                 f"{self.samples} samples came with the method {self.method}, which has no posterior: "

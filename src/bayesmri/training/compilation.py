@@ -10,6 +10,7 @@ from bayesmri.regularizers.compiled import can_compile, compiled
 from bayesmri.training.settings import TrainConfig
 
 LONG = 500  # updates; below, compiling costs more than it saves
+LONG_MINUTES = 10  # likewise, of a run that the clock ends
 
 
 def accelerator(
@@ -20,13 +21,15 @@ def accelerator(
     first: the step the run begins at; what is left decides. Batches of many shapes would compile again and again.
     device: of the run, on which it is tried whether compiling works.
     """
-    wanted = config.train.compile
+    wanted, minutes = config.train.compile, config.train.max_minutes
     long = config.train.iterations - first >= LONG and config.data.patch_cols is not None
+    long = long and (minutes is None or minutes >= LONG_MINUTES)
     if wanted == "off" or (wanted == "auto" and not long) or not config.unrolled:
         return _as_it_is
     if not can_compile(str(device)):
         say(f"∇R runs uncompiled: no working compiler for {device}; slower, the same results to rounding")
         return _as_it_is
+    say("∇R is compiled first, which takes about a minute; train.compile = off does without")
     return _compiled
 
 

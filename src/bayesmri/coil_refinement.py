@@ -20,8 +20,8 @@ def refined(D: Coupled, reg: Regularizer, scheme: Scheme) -> Coupled:
     """D with sensitivities from the centre of k-space that the image fills: F C m where no line was measured.
 
     In every round a few steps of the scheme, then ESPIRiT from the central lines, measured and filled. With fewer than
-    FEWEST measured ones that is worth 1 to 3 dB and comes near to sensitivities from fully sampled data; with more it is
-    worth nothing, and D is returned as it is.
+    FEWEST measured ones that is worth 1 to 3 dB and comes near to sensitivities from fully sampled data; with more it
+    is worth nothing, and D is returned as it is.
     """
     W = D.mask.shape[-1]
     if int(n_central_lines(D.mask.reshape(-1, 1, 1, W)).min()) >= FEWEST:

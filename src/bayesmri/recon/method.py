@@ -92,8 +92,9 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         return model.scheme.data_term(z, mask, s)
 
     def refine(D: DataTerm) -> DataTerm:
-        known = isinstance(D, Coupled) and isinstance(bound, Regularizer)
-        return refined(D, bound, model.scheme) if known else D
+        if isinstance(D, Coupled) and isinstance(bound, Regularizer):
+            return refined(D, bound, model.scheme)
+        return D
 
     @torch.no_grad()
     def at_mean(D: DataTerm) -> Tensor:

@@ -50,8 +50,8 @@ class Options:
             object.__setattr__(self, "samples", FAST_SAMPLES)
         if not 0 <= self.samples <= MOST_SAMPLES:
             raise ConfigError(
-                f"got {self.samples} samples, expected a whole number from 0 to {MOST_SAMPLES}, such as 32: the error of "
-                "their standard deviation falls with 1/√N"
+                f"got {self.samples} samples, expected a whole number from 0 to {MOST_SAMPLES}, such as 32; the error "
+                "of their standard deviation falls with 1/√N"
             )
         if self.samples and self.model is None:
             raise ConfigError(

@@ -3,12 +3,12 @@
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from bayesmri.bounds.bound import FLOOR, Region, percent
-from bayesmri.cli.options import Whole
+from bayesmri.cli.options import SCAN, Scan, Whole
 from bayesmri.cli.output import count, print_json, print_notes
 from bayesmri.cli.progress import progress
 from bayesmri.evaluation.request import Track, Wanted
@@ -31,15 +31,8 @@ def calibrate(
     cap: float | None = None,
     floor: float = FLOOR,
     by_file: bool = False,
-    slices: Whole | None = None,
-    mask: Literal["random", "equispaced"] = "random",
-    center_fraction: float | None = None,
-    coils: Whole = 1,
-    snr: float | None = 30.0,
     track: Track | None = None,
-    most_coils: Whole = 0,
-    device: str = "cpu",
-    seed: Whole = 0,
+    scan: Scan = SCAN,
     json: bool = False,
 ) -> None:
     """Scale the standard deviation of MODEL into error bounds, with subjects it has not seen, and store them with it.
@@ -76,25 +69,9 @@ def calibrate(
         Added to the standard deviation, as a share of the volume's maximum.
     by_file
         Take every file as a subject of its own, whatever patient it names.
-    slices
-        Use only so many slices in the middle of every volume, as if it held no others.
-    mask
-        How lines are chosen.
-    center_fraction
-        Share of the lines in the centre that are all acquired; 0.32/R unless given.
-    coils
-        Simulated for magnitude images.
-    snr
-        Of simulated k-space, in dB.
     track
         single, every volume as one coil; multi, every volume as an array (simulated unless it was measured). Without it
         volumes are taken as they are. A model for one coil and arrays has a bound for each: calibrate twice.
-    most_coils
-        With --track multi, arrays of --coils to so many coils, one number for every file, instead of all alike.
-    device
-        cpu, cuda or cuda:N.
-    seed
-        Of masks, samples and simulations, together with each file's name.
     json
         Print JSON instead of text.
     """
@@ -109,15 +86,8 @@ def calibrate(
         cap=cap,
         floor=floor,
         by_file=by_file,
-        slices=slices,
-        mask=mask,
-        center_fraction=center_fraction,
-        coils=coils,
-        snr_db=snr,
-        device=device,
-        seed=seed,
+        **scan.values(),
         track=track,
-        most_coils=most_coils,
     )
     from bayesmri.evaluation.calibrate import calibrate_file
 

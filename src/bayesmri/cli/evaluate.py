@@ -4,11 +4,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from bayesmri.cli.options import Out, Whole
+from bayesmri.cli.options import SCAN, Out, Scan, Whole
 from bayesmri.cli.output import count, print_json
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
@@ -21,18 +21,12 @@ def evaluate(
     methods: str = "zero-filled,tv",
     track: Annotated[tuple[Track, ...], Parameter(consume_multiple=True, negative="")] = (),
     samples: Whole = 0,
-    slices: Whole | None = None,
     masks: Whole = 1,
     acceleration: Annotated[tuple[float, ...], Parameter(consume_multiple=True)] = (4.0,),
     output: Out = Path("results.json"),
     reuse: Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")] = (),
-    mask: Literal["random", "equispaced"] = "random",
-    center_fraction: float | None = None,
-    coils: Whole | None = None,
-    snr: float | None = 30.0,
     single_coil: bool = False,
-    device: str = "cpu",
-    seed: Whole = 0,
+    scan: Scan = SCAN,
     json: bool = False,
 ) -> None:
     """Compare methods on every volume of a folder: the same coil images and masks for each; one row per volume.
@@ -52,8 +46,6 @@ def evaluate(
         or both, for the paper's table. Without it volumes are taken as they are.
     samples
         Judge models with a posterior by the mean of that many samples, too.
-    slices
-        Use only so many slices in the middle of every volume, as if it held no others: a quick look.
     masks
         How many are drawn for every volume and R; results are means over them. One mask alone moves an array by
         several decibels: three tell more.
@@ -65,41 +57,24 @@ def evaluate(
         Results (.json) of earlier evaluations with the same settings and version: what they hold of the same weights
         and files, by content and name, is taken from there. So a long evaluation can be done in parts, and a method
         joins a finished table.
-    mask
-        How lines are chosen.
-    center_fraction
-        Share of the lines in the calibration area; 0.32/R unless given.
-    coils
-        Simulated for magnitude images, 1 unless given; with --track multi for all volumes that are no array, at least
-        2, 8 unless given.
-    snr
-        Of simulated k-space, in dB.
     single_coil
         Combine measured coil arrays into one emulated coil first.
-    device
-        cpu, cuda or cuda:N.
-    seed
-        Of coils, phase, noise and masks, together with each file's name.
     json
         Print the rows as JSON instead of a table of means.
     """
-    if "multi" in track and coils is not None and coils < 2:
-        raise ConfigError(f"--coils {coils} came with the multi-coil track: want at least 2, or leave one of them out")
+    if "multi" in track and scan.coils is not None and scan.coils < 2:
+        raise ConfigError(
+            f"--coils {scan.coils} came with the multi-coil track: want at least 2, or leave one of them out"
+        )
     names = tuple(name.strip() for name in methods.split(",") if name.strip())
     study = Study(
         data=data,
         methods=names,
         accelerations=acceleration,
-        mask=mask,
-        center_fraction=center_fraction,
-        coils=1 if coils is None else coils,
-        snr_db=snr,
+        **scan.values(),
         single_coil=single_coil,
-        device=device,
-        seed=seed,
         tracks=track,
         samples=samples,
-        slices=slices,
         masks=masks,
     )
     from bayesmri.evaluation.table import ENDINGS, evaluate_to, means

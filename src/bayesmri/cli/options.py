@@ -1,8 +1,9 @@
 """Options that several commands share."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
 
@@ -20,6 +21,49 @@ def _whole(kind: Any, tokens: Sequence[Token]) -> int:
 
 
 Whole = Annotated[int, Parameter(converter=_whole)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Scan:
+    """How fully sampled volumes are seen: the flags of `Acquisition`, shared by all commands that judge.
+
+    Attributes
+    ----------
+    slices
+        Use only so many slices in the middle of every volume, as if it held no others: a quick look.
+    mask
+        How lines are chosen.
+    center_fraction
+        Share of the lines in the calibration area; 0.32/R unless given.
+    coils
+        Simulated for magnitude images, 1 unless given; for arrays (--track multi) of all volumes that are none, 8.
+    most_coils
+        Arrays of --coils to so many coils, one number for every file, instead of all alike.
+    snr
+        Of simulated k-space, in dB.
+    device
+        cpu, cuda or cuda:N.
+    seed
+        Of coils, phase, noise, masks and samples, together with each file's name.
+    """
+
+    slices: Whole | None = None
+    mask: Literal["random", "equispaced"] = "random"
+    center_fraction: float | None = None
+    coils: Whole | None = None
+    most_coils: Whole = 0
+    snr: float | None = 30.0
+    device: str = "cpu"
+    seed: Whole = 0
+
+    def values(self) -> dict[str, Any]:
+        """As `Acquisition` calls them."""
+        own = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "snr"}
+        return {**own, "snr_db": self.snr, "coils": 1 if self.coils is None else self.coils}
+
+
+SCAN = Scan()
 
 
 def parse_shape(text: str) -> tuple[int, int]:

@@ -3,11 +3,11 @@
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from bayesmri.cli.options import Out, Whole
+from bayesmri.cli.options import SCAN, Out, Scan, Whole
 from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
@@ -27,17 +27,11 @@ def study(
     data: Path | None = None,
     acceleration: Annotated[tuple[float, ...], Parameter(consume_multiple=True, negative=(), show_default=False)] = (),
     samples: Whole | None = None,
-    slices: Whole | None = None,
-    mask: Literal["random", "equispaced"] = "random",
-    center_fraction: float | None = None,
-    coils: Whole = 1,
-    snr: float | None = 30.0,
-    device: str = "cpu",
-    seed: Whole = 0,
     iterations: Whole | None = None,
     errors: Annotated[bool, Parameter(negative=())] = False,
     level: float | None = None,
     numbers: Path | None = None,
+    scan: Scan = SCAN,
     json: bool = False,
 ) -> None:
     """Make one of the studies: numbers in DIR/NAME.json, with their origin, and a figure in DIR/NAME.png.
@@ -59,20 +53,6 @@ def study(
         R, 4 unless given; the study of accelerations takes several, 8 6 4 2 1 unless given.
     samples
         Draws N from the posterior for every slice; 32 unless given.
-    slices
-        Use only so many slices in the middle of every volume, as if it held no others: a quick look.
-    mask
-        How lines are chosen.
-    center_fraction
-        Share of the lines in the calibration area; 0.32/R unless given.
-    coils
-        Simulated for magnitude images.
-    snr
-        Of simulated k-space, in dB.
-    device
-        cpu, cuda or cuda:N.
-    seed
-        Of masks, samples and simulations, together with each file's name.
     iterations
         Of the search for eigenfunctions; 300 unless given.
     errors
@@ -93,13 +73,7 @@ def study(
         data=data,
         accelerations=acceleration,
         samples=samples,
-        slices=slices,
-        mask=mask,
-        center_fraction=center_fraction,
-        coils=coils,
-        snr_db=snr,
-        device=device,
-        seed=seed,
+        **scan.values(),
         iterations=iterations,
         errors=errors,
         level=level,

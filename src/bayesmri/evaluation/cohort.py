@@ -111,17 +111,7 @@ class Volumes:
 def rules(request: Request) -> Study:
     """As evaluations read and undersample: the same masks for the same seed and file."""
     assert request.data is not None
-    study = Study(
-        data=request.data,
-        mask=request.mask,
-        center_fraction=request.center_fraction,
-        coils=request.coils,
-        snr_db=request.snr_db,
-        device=request.device,
-        seed=request.seed,
-        most_coils=request.most_coils,
-    )
-    return study.track(request.track)
+    return Study(data=request.data, **{**request.scan(), "slices": None}).track(request.track)
 
 
 def first_volume(volumes: Volumes) -> tuple[Path, KSpace]:

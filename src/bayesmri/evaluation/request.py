@@ -1,9 +1,9 @@
 """What an evaluation or a study is made of: models, data, and how it is undersampled and sampled; no torch here."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bayesmri.bounds.bound import FLOOR, Region, check_level
 from bayesmri.config import check_seed
@@ -30,13 +30,40 @@ def named(text: str) -> str:
     return start + JOIN.join(Path(part).name for part in members_of(text.removeprefix(start)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Acquisition:
+    """How fully sampled volumes are seen, whatever is then asked of them.
+
+    mask, center_fraction: of the lines. slices: only so many in the middle of every volume, as if it held no others.
+    coils, snr_db: simulated for magnitude images. most_coils: where it is more, every array has a number of coils of
+        its own between the two, by the file's name. seed: of coils, phase, noise, masks and samples, with that name.
+    """
+
+    mask: str = "random"
+    center_fraction: float | None = None
+    coils: int = 1
+    most_coils: int = 0
+    snr_db: float | None = 30.0
+    slices: int | None = None
+    device: str = "cpu"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        if self.slices is not None and self.slices < 1:
+            raise ConfigError(f"{self.slices} slices of every volume: want at least 1, or leave it out for all")
+
+    def scan(self) -> dict[str, Any]:
+        """These values alone, to be handed on."""
+        return {part.name: getattr(self, part.name) for part in fields(Acquisition)}
+
+
 @dataclass(frozen=True)
-class Request:
+class Request(Acquisition):
     """What a study is made of; None and () stand for the study's own choice.
 
     models: run folders or models' files. data: a folder or file of fully sampled volumes.
-    slices: only so many middle slices of every volume. samples: N of every slice.
-    coils, most_coils, snr_db: simulated for magnitude images. track: every volume as one coil, or as an array.
+    samples: N of every slice. track: every volume as one coil, or as an array.
     iterations: of a study that searches. errors: show error maps, too.
     level: of calibrated error bounds.
     """
@@ -45,23 +72,13 @@ class Request:
     data: Path | None = None
     accelerations: tuple[float, ...] = ()
     samples: int | None = None
-    slices: int | None = None
-    mask: str = "random"
-    center_fraction: float | None = None
-    coils: int = 1
-    snr_db: float | None = 30.0
-    device: str = "cpu"
-    seed: int = 0
     iterations: int | None = None
     errors: bool = False
     level: float | None = None
     track: Track | None = None
-    most_coils: int = 0
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
-        if self.slices is not None and self.slices < 1:
-            raise ConfigError(f"{self.slices} slices of every volume: want at least 1, or leave it out for all")
+        super().__post_init__()
         if self.samples is not None and self.samples < 2:
             raise ConfigError(f"{self.samples} samples: want at least 2, such as {SAMPLES}; fewer do not spread")
         if self.level is not None:
@@ -71,15 +88,13 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Study:
+class Study(Acquisition):
     """What is compared.
 
     methods: zero-filled, tv, …; auto, families of shipped models, models (name, run folder or file); all of them.
     samples: N; models with a posterior are judged by the mean of N samples, too.
-    coils: simulated for magnitude images. most_coils: where it is more, every array has a number of coils of its own
-        between the two, by the file's name. single_coil: measured arrays are combined into one emulated coil.
+    single_coil: measured arrays are combined into one emulated coil.
     array: measured k-space of one coil is given a simulated array of that many coils.
-    slices: only so many in the middle of every volume, as if it held no others.
     masks: how many are drawn for every volume; one alone moves an undersampled array by several decibels.
     tracks: instead of coils, single_coil and array: every volume as one coil (single), an array (multi), or both.
     """
@@ -87,25 +102,16 @@ class Study:
     data: Path
     methods: tuple[str, ...] = ("zero-filled", "tv")
     accelerations: tuple[float, ...] = (4.0,)
-    mask: str = "random"
-    center_fraction: float | None = None
-    coils: int = 1
-    snr_db: float | None = 30.0
     single_coil: bool = False
-    device: str = "cpu"
-    seed: int = 0
     array: bool = False
     tracks: tuple[Track, ...] = ()
     samples: int = 0
-    slices: int | None = None
     masks: int = 1
-    most_coils: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.masks < 1:
             raise ConfigError(f"got {self.masks} masks for every volume, expected at least 1")
-        if self.slices is not None and self.slices < 1:
-            raise ConfigError(f"{self.slices} slices of every volume: want at least 1, or leave it out for all")
         for name in ("accelerations", "tracks"):
             given = getattr(self, name)
             if len(set(given)) < len(given):
@@ -120,13 +126,12 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Wanted(Acquisition):
     """A bound to be calibrated.
 
     acceleration: R, None for the model's own. samples: N, None for 32, or 6 of the fast route.
     region: the pixels that are counted. cap: the largest share of a subject that counts as missed, None by the number
     of subjects. floor: f. by_file: every file is a subject, whatever patient it names.
-    slices: only so many middle slices of every volume. coils, most_coils, snr_db: simulated for magnitude images.
     track: every volume as one coil (single) or as an array (multi); None takes them as they are.
     """
 
@@ -139,17 +144,10 @@ class Wanted:
     cap: float | None = None
     floor: float = FLOOR
     by_file: bool = False
-    slices: int | None = None
-    mask: str = "random"
-    center_fraction: float | None = None
-    coils: int = 1
-    snr_db: float | None = 30.0
-    device: str = "cpu"
-    seed: int = 0
     track: Track | None = None
-    most_coils: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_level(self.level)
         if self.cap is not None and not 1 - self.level <= self.cap <= 1:
             raise ConfigError(f"cap {self.cap:g} at the level {self.level:g}: want a share from 1 − level to 1")
@@ -163,15 +161,8 @@ class Wanted:
             data=self.data,
             accelerations=(R,),
             samples=(FAST_SAMPLES if self.fast else SAMPLES) if self.samples is None else self.samples,
-            slices=self.slices,
-            mask=self.mask,
-            center_fraction=self.center_fraction,
-            coils=self.coils,
-            snr_db=self.snr_db,
-            device=self.device,
-            seed=self.seed,
             track=self.track,
-            most_coils=self.most_coils,
+            **self.scan(),
         )
 
 

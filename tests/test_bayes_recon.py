@@ -343,7 +343,7 @@ def test_a_cropped_image_crops_its_deviation(scans: Path) -> None:
     [
         (["--model", "{models}/delta.json", "--samples", "32"], "delta were asked for, which has no posterior"),
         (["--method", "tv", "--samples", "32"], "tv, which has no posterior"),
-        (["--model", "{models}/one.json", "--samples", "-1"], "at least 0"),
+        (["--model", "{models}/one.json", "--samples", "-1"], "from 0 to 4096"),
         (["--model", "{models}/one.json", "--keep-samples"], "none drawn"),
         (["--model", "{models}/one.json", "--samples", "2", "--seed", "-4"], "seed -4"),
     ],

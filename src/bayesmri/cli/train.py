@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from bayesmri.cli.output import print_json
 
 Overrides = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
-Run = Annotated[Path, Parameter(name=["--out", "-o"])]
+Run = Annotated[Path, Parameter(name=["--output", "--out", "-o"])]
 
 
 def train(config: Path, /, *overrides: Overrides, out: Run, resume: bool = False, dry_run: bool = False) -> None:

@@ -65,8 +65,8 @@ class Subjects:
         """One volume, reconstructed with σ̂ and truth."""
         if result.std is None or result.truth is None:
             raise DataError(f"{path.name} came without standard deviation or truth: both are wanted to calibrate")
-        width, Y = common_crop(unit_width(result.image, result.std, floor=self.floor).astype(np.float32), result.truth)
-        error = common_crop(result.image, result.truth)[0] - Y
+        width, Y = common_crop(unit_width(result.mean, result.std, floor=self.floor).astype(np.float32), result.truth)
+        error = common_crop(result.mean, result.truth)[0] - Y
         subject = self.found.setdefault(self._name(path, result), Subject())
         subject.files.append(path.name)
         peak, inside = float(Y.max()), foreground(Y)

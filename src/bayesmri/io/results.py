@@ -31,7 +31,7 @@ PROMISE = ("guarantee", "region", "subjects", "factor", "floor", "cap")  # attri
 class Result:
     """An open file of `recon`.
 
-    image: float32 (slices, h, w). others: by their names in the file, of the same shape. truth: (slices, h', w').
+    mean: float32 (slices, h, w). others: by their names in the file, of the same shape. truth: (slices, h', w').
     level: of the error bound, in (0, 1), where the file says it; promise: what else it says of the bound, by name.
     bound_note: why there is none, where the model has bounds for other data, or "".
     mask: acquired lines, bool (W,).
@@ -40,7 +40,7 @@ class Result:
     """
 
     name: str
-    image: Image
+    mean: Image
     others: dict[str, Image]
     truth: Image | None
     level: float | None
@@ -120,7 +120,7 @@ def _result(file: Any, name: str) -> Result:
         _want(len(truth) == len(image) and min(truth.shape) > 0, "target", truth.shape, image.shape, name)
     return Result(
         name=name,
-        image=image,
+        mean=image,
         others=others,
         truth=truth,
         level=_level(file) if "error_bound" in others else None,

@@ -21,8 +21,8 @@ from bayesmri.report.panel import comparison, panel
 
 def save(result: Reconstruction, targets: dict[str, Path], *, provenance: dict[str, Any]) -> None:
     """Write a reconstruction to all targets, or to none: h5, nifti, nifti_std, nifti_bound, png."""
-    volumes = {"nifti": result.image, "nifti_std": result.std, "nifti_bound": result.error_bound}
-    targets = {kind: path for kind, path in targets.items() if volumes.get(kind, result.image) is not None}
+    volumes = {"nifti": result.mean, "nifti_std": result.std, "nifti_bound": result.error_bound}
+    targets = {kind: path for kind, path in targets.items() if volumes.get(kind, result.mean) is not None}
     with atomic_paths(list(targets.values())) as paths:
         made = dict(zip(targets, paths, strict=True))
         write_reconstruction(
@@ -40,14 +40,14 @@ def shown_header(result: Reconstruction) -> Header:
     affine = result.header.affine
     if affine is None or not usable_affine(affine):
         return result.header
-    h, w = result.image.shape[1:]
+    h, w = result.mean.shape[1:]
     return replace(result.header, affine=crop_affine(affine, result.grid, (h, w)))
 
 
 def datasets(result: Reconstruction) -> dict[str, NDArray[np.generic]]:
     """By their names in the HDF5 file; what is not known is not there."""
     arrays: dict[str, NDArray[np.generic] | None] = {
-        "reconstruction": result.image,
+        "reconstruction": result.mean,
         "uncertainty_std": result.std,
         "error_bound": result.error_bound,
         "deterministic": result.deterministic,
@@ -75,9 +75,9 @@ def bound_facts(result: Reconstruction) -> dict[str, Any]:
     """JSON values: the bound, how wide it is, and the share of its region that it holds where the truth is known."""
     if result.calibration is None or result.error_bound is None:
         return {} if result.bound_note is None else {"bound_note": result.bound_note}
-    known = {**about(result)["error_bound"], "mean_over_mean_image": _ratio(result.error_bound, result.image)}
+    known = {**about(result)["error_bound"], "mean_over_mean_image": _ratio(result.error_bound, result.mean)}
     if result.truth is not None:
-        X, Y = common_crop(result.image, result.truth)
+        X, Y = common_crop(result.mean, result.truth)
         bound, _ = common_crop(result.error_bound, result.truth)
         inside = foreground(Y) if result.calibration.region == "foreground" else np.ones(Y.shape, dtype=bool)
         if inside.any():
@@ -89,7 +89,7 @@ def facts(result: Reconstruction) -> dict[str, Any]:
     """JSON values: method, slices, metrics, seconds; with samples also how they spread, and the error bound."""
     known: dict[str, Any] = {
         "method": result.method,
-        "slices": len(result.image),
+        "slices": len(result.mean),
         "metrics": {name: vars(row) for name, row in metrics_table(result).items()},
         "seconds": result.seconds,
         **bound_facts(result),
@@ -99,7 +99,7 @@ def facts(result: Reconstruction) -> dict[str, Any]:
     uncertainty: dict[str, float | None] = {
         "mean_std": float(result.std.mean(dtype=np.float64)),
         "max_std": float(result.std.max()),
-        "mean_std_over_mean_image": _ratio(result.std, result.image),
+        "mean_std_over_mean_image": _ratio(result.std, result.mean),
     }
     if result.kspace_std is None:  # predicted by the network, of the image alone
         return known | {"uncertainty": uncertainty}
@@ -126,16 +126,16 @@ def estimate_name(result: Reconstruction) -> str:
 
 def write_panel(path: Path, result: Reconstruction) -> None:
     """Truth | zero-filled | deterministic | mean | std | error bound | error of the middle slice, as far as known."""
-    middle = len(result.image) // 2
+    middle = len(result.mean) // 2
 
     def shown(X: NDArray[np.float32]) -> NDArray[np.float32]:
         cut = X if result.truth is None else common_crop(X, result.truth)[0]
         return np.asarray(cut[middle])
 
     estimates = {"zero-filled": result.zero_filled, "deterministic": result.deterministic}
-    estimates[estimate_name(result)] = result.image
+    estimates[estimate_name(result)] = result.mean
     tiles = comparison(
-        None if result.truth is None else common_crop(result.truth, result.image)[0][middle],
+        None if result.truth is None else common_crop(result.truth, result.mean)[0][middle],
         {name: shown(X) for name, X in estimates.items() if X is not None},
         metrics_table(result),
         std=None if result.std is None else (shown(result.std), result.n_samples),

@@ -33,7 +33,7 @@ def content(result: Result, *, limit: int) -> tuple[str, dict[str, Any]]:
         data=data,
     )
     shown = 0 if data["samples"] is None else data["samples"]["count"]
-    facts = {"slices": len(result.image), "slices_shown": len(data["slices"]), "samples_shown": shown, "notes": notes}
+    facts = {"slices": len(result.mean), "slices_shown": len(data["slices"]), "samples_shown": shown, "notes": notes}
     return render(page), facts
 
 
@@ -45,7 +45,7 @@ def _compared(result: Result) -> Any:
     names = layer_names(result)
     estimates = {
         names[key]["title"]: result.others[key] for key in ("zero_filled", "deterministic") if key in result.others
-    } | {names["mean"]["title"]: result.image}
+    } | {names["mean"]["title"]: result.mean}
     pairs = {name: common_crop(X, result.truth) for name, X in estimates.items()}
     try:
         volume = {name: volume_metrics(*pair) for name, pair in pairs.items()}
@@ -60,7 +60,7 @@ def _coverage(result: Result) -> tuple[float | None, list[float]]:
 
     if "error_bound" not in result.others or result.truth is None:
         return None, []
-    X, Y = common_crop(result.image, result.truth)
+    X, Y = common_crop(result.mean, result.truth)
     bound, _ = common_crop(result.others["error_bound"], result.truth)
     inside = foreground(Y) if result.promise.get("region") == FOREGROUND else np.ones(Y.shape, bool)
     held = np.abs(X - Y) <= bound

@@ -36,7 +36,7 @@ Images = NDArray[np.float32]
 class Reconstruction:
     """Magnitude images, float32 (slices, h, w), in the units of the input.
 
-    image: X̄, the mean of the samples' images; without samples the one reconstruction there is.
+    mean: X̄, the mean of the samples' images; without samples the one reconstruction there is.
     fast: X̄ and σ̂ were predicted from few samples, of which `samples` and all of k-space and coils are.
     zero_filled: X₀ of the same data. truth: the fully sampled image, where it is known. grid: (H, W) before the crop.
 
@@ -53,7 +53,7 @@ class Reconstruction:
     notes: what a reader of the image should know, one sentence each.
     """
 
-    image: Images
+    mean: Images
     zero_filled: Images
     truth: Images | None
     mask: NDArray[np.bool_]
@@ -76,20 +76,20 @@ class Reconstruction:
     notes: tuple[str, ...] = ()
 
     @property
-    def mean(self) -> Images:
-        """The image, by its name in the paper."""
-        return self.image
+    def image(self) -> Images:
+        """The same, by a plainer name."""
+        return self.mean
 
     def metrics(self, truth: "ArrayLike | None" = None) -> Metrics:
         """NMSE, PSNR and SSIM of the image against the truth given, or else the one that came with the data."""
-        return volume_metrics(*self._pair(self.image, truth))
+        return volume_metrics(*self._pair(self.mean, truth))
 
     def zero_filled_metrics(self, truth: "ArrayLike | None" = None) -> Metrics:
         return volume_metrics(*self._pair(self.zero_filled, truth))
 
     def deterministic_metrics(self, truth: "ArrayLike | None" = None) -> Metrics:
         """Of X_S at the posterior's mean; without samples that is the image."""
-        return volume_metrics(*self._pair(self.image if self.deterministic is None else self.deterministic, truth))
+        return volume_metrics(*self._pair(self.mean if self.deterministic is None else self.deterministic, truth))
 
     def _pair(self, image: Images, truth: "ArrayLike | None") -> tuple[Images, Images]:
         Y = self.truth if truth is None else np.asarray(truth, dtype=np.float32)
@@ -143,7 +143,7 @@ def reconstruct(
         streams = [Stream(asked.seed, content, s) for s, content in enumerate(kspace.contents())]
     at_mean, sampled = _solved(task, asked, streams, on_step)
     result = Reconstruction(
-        image=_crop(at_mean.images, crop),
+        mean=_crop(at_mean.images, crop),
         zero_filled=_crop(start, crop),
         truth=None if kspace.truth is None else _crop(kspace.truth, crop),
         mask=kspace.mask,
@@ -158,7 +158,7 @@ def reconstruct(
         result = _with_samples(result, sampled, asked)
     return replace(
         result,
-        error_bound=bounds.bound(result.image, result.std),
+        error_bound=bounds.bound(result.mean, result.std),
         calibration=bounds.calibration,
         bound_note=bounds.note,
         seconds=time.perf_counter() - began,
@@ -329,8 +329,8 @@ def _with_samples(at_mean: Reconstruction, sampled: Sampled, asked: Options) -> 
     """X̄ takes the place of X_S at the mean of θ, which is kept beside it."""
     return replace(
         at_mean,
-        image=sampled.mean,
-        deterministic=at_mean.image,
+        mean=sampled.mean,
+        deterministic=at_mean.mean,
         std=sampled.std,
         samples=sampled.samples,
         n_samples=asked.samples,

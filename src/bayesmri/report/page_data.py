@@ -43,9 +43,9 @@ def page_data(result: Result, *, limit: int) -> tuple[dict[str, Any], list[str]]
     white = window(layers.get("truth", layers["mean"]))
     names = layer_names(result)
     data: dict[str, Any] = {
-        "shape": list(result.image.shape[1:]),
+        "shape": list(result.mean.shape[1:]),
         "slices": slices,
-        "total_slices": len(result.image),
+        "total_slices": len(result.mean),
         "pixel_aspect": pixel_aspect(result),
         "white": white,
         "truth_window": truth_window(result),
@@ -62,12 +62,12 @@ def page_data(result: Result, *, limit: int) -> tuple[dict[str, Any], list[str]]
 
 def page_layers(result: Result) -> dict[str, Image]:
     """(slices, h, w) by their names on the page; a truth of another size is cut to the image or padded with 0."""
-    layers = {"mean": result.image}
+    layers = {"mean": result.mean}
     layers |= {name: result.others[key] for name, key in STORED.items() if key in result.others}
     if result.truth is not None:
         top, bottom, left, right = truth_window(result) or (0, 0, 0, 0)
-        layers["truth"] = np.zeros_like(result.image)
-        rows, columns = center_window(_plane(result.truth), _plane(result.image))
+        layers["truth"] = np.zeros_like(result.mean)
+        rows, columns = center_window(_plane(result.truth), _plane(result.mean))
         layers["truth"][:, top:bottom, left:right] = result.truth[:, rows, columns]
     return layers
 
@@ -76,7 +76,7 @@ def truth_window(result: Result) -> tuple[int, int, int, int] | None:
     """Where the image has a truth: rows and columns, each from and to."""
     if result.truth is None:
         return None
-    rows, columns = center_window(_plane(result.image), _plane(result.truth))
+    rows, columns = center_window(_plane(result.mean), _plane(result.truth))
     return rows.start, rows.stop, columns.start, columns.stop
 
 
@@ -133,11 +133,11 @@ def _kspace(result: Result, slices: list[int], budget: Budget) -> dict[str, Any]
     """Magnitudes relative to the largest of the slice's mean, as decades; of the image where k-space is not known."""
     mask = None if result.mask is None else "".join("1" if line else "0" for line in result.mask)
     known: dict[str, Any] = {"mask": mask, "mask_about": mask_name(result), "panels": {}}
-    known["shape"] = list(result.grid or result.image.shape[1:])
+    known["shape"] = list(result.grid or result.mean.shape[1:])
     readers: dict[str, Callable[[int], Image]] = (
         {"mean": result.kspace_mean, "std": result.kspace_std}
         if result.grid is not None
-        else {"mean": lambda s: fourier_magnitude(result.image[s])}
+        else {"mean": lambda s: fourier_magnitude(result.mean[s])}
     )
     panels: dict[str, list[Packed]] = {name: [] for name in readers}
     highest, lowest = -DECADES, 0.0

@@ -55,7 +55,7 @@ def level_text(level: float) -> str:
 
 def summary(result: Result) -> list[str]:
     """The page's first lines: what this is."""
-    n, h, w = result.image.shape
+    n, h, w = result.mean.shape
     uncertain = "uncertainty_std" in result.others
     voxel = result.header.voxel_mm
     texts = [
@@ -86,8 +86,8 @@ def made_of(result: Result) -> str:
 def _known_part(result: Result) -> str:
     if result.truth is None:
         return ""
-    h, w = (min(a, b) for a, b in zip(result.truth.shape[1:], result.image.shape[1:], strict=True))
-    return "" if (h, w) == result.image.shape[1:] else f", known in the central {h} × {w} pixels"
+    h, w = (min(a, b) for a, b in zip(result.truth.shape[1:], result.mean.shape[1:], strict=True))
+    return "" if (h, w) == result.mean.shape[1:] else f", known in the central {h} × {w} pixels"
 
 
 def _named(title: str, about: str) -> Names:

@@ -59,4 +59,4 @@ def _samples_of_middle(result: Result, slices: list[int], budget: Budget) -> dic
 
 
 def _changes(result: Result, s: int, samples: range) -> list[Packed]:
-    return [change(result.sample(s, i) - result.image[s]) for i in samples]
+    return [change(result.sample(s, i) - result.mean[s]) for i in samples]

@@ -85,7 +85,7 @@ def _volume(path: Path, result: Reconstruction) -> tuple[dict[str, Any], Judged]
     judged = judge_volume(*truth_and_spread(result))
     row = {
         "file": path.name,
-        "slices": len(result.image),
+        "slices": len(result.mean),
         "lines": len(result.mask),
         "acquired_lines": int(result.mask.sum()),
         "psnr": result.metrics().psnr,
@@ -93,7 +93,7 @@ def _volume(path: Path, result: Reconstruction) -> tuple[dict[str, Any], Judged]
         "psnr_zero_filled": result.zero_filled_metrics().psnr,
         "seconds": result.seconds,
         **{region: together(judged[region]).brief() for region in REGIONS},
-        "of_slices": [{region: judged[region][s].brief() for region in REGIONS} for s in range(len(result.image))],
+        "of_slices": [{region: judged[region][s].brief() for region in REGIONS} for s in range(len(result.mean))],
     }
     return row, judged
 
@@ -103,7 +103,7 @@ def truth_and_spread(result: Reconstruction) -> tuple[np.ndarray, np.ndarray, np
     if result.std is None or result.truth is None:
         raise DataError("a reconstruction without samples or truth came: both are wanted to judge one by the other")
     std, truth = common_crop(result.std, result.truth)
-    return common_crop(result.image, result.truth)[0], std, truth
+    return common_crop(result.mean, result.truth)[0], std, truth
 
 
 def calibration_figure(path: Path, *, numbers: Numbers) -> None:

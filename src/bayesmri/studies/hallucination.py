@@ -93,7 +93,7 @@ class Tally:
         new: list[Verdict] = []
         for s, part in enumerate(structures):
             bound = None if result.error_bound is None else result.error_bound[s]
-            error = result.image[s].astype(np.float64) - result.truth[s]
+            error = result.mean[s].astype(np.float64) - result.truth[s]
             elsewhere = _elsewhere(result.truth[s], part, peak)
             typical = float(np.median(np.abs(error[elsewhere]))) if elsewhere.any() else 0.0
             new += [
@@ -225,7 +225,7 @@ def _places(result: Reconstruction, structures: list[list[Structure]], verdicts:
     peak = float(result.truth.max())
     slices = [s for s, part in enumerate(structures) for _ in part]
     return [
-        _place(v, *(images[s].astype(np.float64) / peak for images in (result.truth, result.image, result.std)))
+        _place(v, *(images[s].astype(np.float64) / peak for images in (result.truth, result.mean, result.std)))
         for s, v in zip(slices, verdicts, strict=True)
     ]
 

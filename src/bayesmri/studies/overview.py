@@ -180,7 +180,7 @@ def _tiles(result: Reconstruction) -> OverviewTiles:
     """In units of the truth's maximum, cut to what truth and images share."""
     if result.truth is None:
         raise DataError("a reconstruction without truth came: it is wanted to show both")
-    Y = common_crop(result.truth, result.image)[0][0].astype(np.float64)
+    Y = common_crop(result.truth, result.mean)[0][0].astype(np.float64)
     peak = float(Y.max())
 
     def shown(X: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -189,12 +189,12 @@ def _tiles(result: Reconstruction) -> OverviewTiles:
         return cut / peak
 
     drawn = result.std is not None
-    at_mean = result.image if result.deterministic is None else result.deterministic
+    at_mean = result.mean if result.deterministic is None else result.deterministic
     return OverviewTiles(
         truth=Y / peak,
         zero_filled=shown(result.zero_filled),
         deterministic=shown(at_mean),
-        mean=shown(result.image) if drawn else None,
+        mean=shown(result.mean) if drawn else None,
         std=None if result.std is None else shown(result.std),
     )
 

@@ -66,8 +66,8 @@ def _tiles(result: Reconstruction) -> SampleTiles:
     """In units of the truth's maximum."""
     if result.truth is None or result.std is None or result.samples is None:
         raise DataError("a reconstruction without truth or samples came: both are wanted to show them")
-    truth = common_crop(result.truth, result.image)[0][0]
-    mean, std = (common_crop(X, result.truth)[0][0] for X in (result.image, result.std))
+    truth = common_crop(result.truth, result.mean)[0][0]
+    mean, std = (common_crop(X, result.truth)[0][0] for X in (result.mean, result.std))
     samples = common_crop(result.samples[0], result.truth)[0]
     peak = float(truth.max())
     h, w = std.shape

@@ -106,16 +106,16 @@ def together(results: Sequence[Reconstruction]) -> Reconstruction:
 
     That is the variance of the mixture of their distributions (Lakshminarayanan et al. 2017).
     """
-    moments = Moments.of(torch.from_numpy(results[0].image))
+    moments = Moments.of(torch.from_numpy(results[0].mean))
     for result in results[1:]:
-        moments = moments.add(torch.from_numpy(result.image))
+        moments = moments.add(torch.from_numpy(result.mean))
     variance = moments.std().square().numpy()
     own = [result.std.astype(np.float64) ** 2 for result in results if result.std is not None]
     if len(own) == len(results):
         variance = variance + np.mean(own, axis=0)
     return replace(
         results[0],
-        image=moments.mean.numpy().astype(np.float32),
+        mean=moments.mean.numpy().astype(np.float32),
         std=np.sqrt(variance).astype(np.float32),
         n_samples=len(results),
         seconds=sum(result.seconds for result in results),

@@ -285,3 +285,30 @@ def test_a_model_takes_any_array() -> None:
         x = method.solve(method.begin(prepared, mask, None))
         assert x.shape == prepared.shape
         assert x.isfinite().all()
+
+
+def test_recomputed_steps_keep_their_states_alone() -> None:
+    """What autograd keeps grows by the states of a step, not by the conjugate gradients within it."""
+    z, mask, _ = phantom(4, size=32)
+    s = sensitivity_sets(z, mask)
+    assert s is not None
+    reg = TDV(TDVConfig(features=4, macroblocks=1, scales=2), torch.Generator().manual_seed(0))
+    T = torch.tensor(6.0, requires_grad=True)
+
+    def kept(S: int, checkpoint: bool) -> int:
+        seen: dict[int, int] = {}
+
+        def keep(t: Tensor) -> Tensor:
+            seen[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+            return t
+
+        scheme = Scheme(T, S, 1.0, coils="sensitivities", momentum=0.5)
+        D = scheme.data_term(z, mask, s)
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+            x = scheme.run(D, reg, checkpoint=checkpoint)
+        assert x.requires_grad
+        return sum(seen.values())
+
+    state = 2 * s.shape[1] * 32 * 32 * 8  # m and A*A m, complex64
+    assert kept(9, True) - kept(3, True) <= 6 * 2 * state
+    assert kept(9, False) - kept(3, False) > 10 * (kept(9, True) - kept(3, True))

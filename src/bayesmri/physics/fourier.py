@@ -16,15 +16,3 @@ def ifft2c(u: Tensor) -> Tensor:
     """x = F⁻¹ u = F* u: k-space → image."""
     out: Tensor = torch.fft.fftshift(torch.fft.ifft2(torch.fft.ifftshift(u, dim=AXES), norm="ortho"), dim=AXES)
     return out
-
-
-def ifft1c(u: Tensor, dim: int) -> Tensor:
-    """The centred unitary inverse transform along one axis (readout windows are cut after it)."""
-    out: Tensor = torch.fft.fftshift(torch.fft.ifft(torch.fft.ifftshift(u, dim=dim), norm="ortho", dim=dim), dim=dim)
-    return out
-
-
-def fft1c(x: Tensor, dim: int) -> Tensor:
-    """The centred unitary transform along one axis, inverse of `ifft1c`."""
-    out: Tensor = torch.fft.fftshift(torch.fft.fft(torch.fft.ifftshift(x, dim=dim), norm="ortho", dim=dim), dim=dim)
-    return out

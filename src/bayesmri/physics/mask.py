@@ -90,14 +90,6 @@ def equispaced_mask(
     return mask
 
 
-def true_acceleration(mask: Tensor) -> float:
-    """W / (number of acquired lines): what the mask really has, not what it was asked for."""
-    n_lines = int(mask.sum())
-    if n_lines == 0:
-        raise MaskError("the mask acquires no line at all: want at least one")
-    return mask.shape[-1] / n_lines
-
-
 def _calibrated(W: int, R: float, center_fraction: float | None) -> tuple[Tensor, Tensor, int]:
     """The mask with its calibration area only, the indices of the other lines, and how many of those to take."""
     n_keep = round(W / R)

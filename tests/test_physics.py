@@ -36,11 +36,6 @@ def test_fourier_is_unitary_and_inverted(shape: tuple[int, ...], dtype: torch.dt
     assert relative((ifft2c(u) - x).norm(), x.norm()) < TOLERANCE[dtype]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_two_one_dimensional_transforms_make_the_two_dimensional_one(shape: tuple[int, ...]) -> None:
-    x = draw(shape, torch.complex128, 0)
-
-
 @pytest.mark.parametrize("shape", [(8, 8), (9, 7), (9, 8)])
 def test_zero_frequency_sits_in_the_centre(shape: tuple[int, int]) -> None:
     u = fft2c(torch.ones(shape, dtype=torch.complex128))

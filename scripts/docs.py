@@ -41,14 +41,15 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 VALIDATION = ROOT.parent / "shared" / "data" / "val"
 WIDTH, BYTES = 1600, 300_000  # of a figure
-MODEL = "tdv-single-r4"
+MODEL = "tdv-r4"
 
 HEAD = "a head slice of matplotlib's sample data, eight simulated coils, SNR 30 dB"
 KNEE = "a procedural phantom of a knee, one coil, SNR 30 dB"
 MEASURED = (
-    "measured k-space of eight volumes: 0.055 T heads (bispmri/Ultra-low-field-MRI-Scanner, CC0), a sagittal head and "
-    "an array of seven coils (MIT)"
+    "measured k-space of ten volumes: 0.055 T heads (bispmri/Ultra-low-field-MRI-Scanner, CC0), a sagittal head, and heads "
+    "by arrays of 7, 8 and 32 coils (MIT; the last is a measured image times its measured maps)"
 )
+FORMER = "measured k-space of eight of these volumes, as one coil"
 EVERYTHING = (
     f"{MEASURED}; and magnitude images of a head (TCIA VS-SEG, CC BY 4.0), a knee (NVIDIA/DALI_extra, Apache-2.0), "
     "hearts (Sunnybrook Cardiac Data, CC0) and chests (yangyan92/Deep-ADMM-Net, MIT), with simulated phase and noise"
@@ -81,8 +82,8 @@ PLANS: dict[str, Plan] = {
     "overview": Plan("head", {"samples": 16, "errors": True}, models=()),
     "calibration": Plan("everything", {"samples": 16, "slices": 1}),
     "hallucination": Plan("measured", {"samples": 16, "slices": 1}, charts=True),
-    "compare": Plan("numbers", about=f"{MEASURED}, by networks of which only {MODEL} is shipped"),
-    "entropy": Plan("numbers", about=f"{MEASURED}, by models trained with four values of β, which are not shipped"),
+    "compare": Plan("numbers", about=f"{FORMER}, by a former model of one coil and networks that are not shipped"),
+    "entropy": Plan("numbers", about=f"{FORMER}, by models trained with four values of β, which are not shipped"),
     "acceleration": Plan("measured", {"samples": 8, "slices": 1}),
     "kspace": Plan("head", {"samples": 16}),
     "samples": Plan("head", {"samples": 16}),

@@ -213,4 +213,4 @@ def test_the_lines_of_python_in_the_readme_run(
     simulate_file(PhantomRequest("knee", "PD", (48, 40)), tmp_path / "knee.h5", coils=1, snr_db=30, seed=0)
     monkeypatch.chdir(tmp_path)
     exec(compile(lines, "README.md", "exec"), {})
-    assert "tdv-single-r4 (1, 48, 40)" in capsys.readouterr().out
+    assert "tdv-r4 (1, 48, 40)" in capsys.readouterr().out

@@ -46,8 +46,8 @@ MODEL = "tdv-r4"
 HEAD = "a head slice of matplotlib's sample data, eight simulated coils, SNR 30 dB"
 KNEE = "a procedural phantom of a knee, one coil, SNR 30 dB"
 MEASURED = (
-    "measured k-space of ten volumes: 0.055 T heads (bispmri/Ultra-low-field-MRI-Scanner, CC0), a sagittal head, and heads "
-    "by arrays of 7, 8 and 32 coils (MIT; the last is a measured image times its measured maps)"
+    "measured k-space of ten volumes: 0.055 T heads (bispmri/Ultra-low-field-MRI-Scanner, CC0), a sagittal head, and "
+    "heads by arrays of 7, 8 and 32 coils (MIT; the last is a measured image times its measured maps)"
 )
 FORMER = "measured k-space of eight of these volumes, as one coil"
 EVERYTHING = (

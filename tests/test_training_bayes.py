@@ -31,7 +31,7 @@ from bayesmri.training.plan import plan
 from bayesmri.training.run_folder import read_config, train
 from bayesmri.training.settings import TrainConfig
 from bayesmri.training.spread import PREFIX
-from bayesmri.training.state import State, resume, snapshot, start, update
+from bayesmri.training.state import State, as_model, resume, snapshot, start, update
 from training_runs import tiny
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -355,3 +355,23 @@ def test_dry_run_counts_L() -> None:
     deterministic = 4 * 18 + 4 * 4 * 9 * 8 + 4 + 1
     assert facts["parameters"] == deterministic + 6 * 16 * 45
     assert facts["expected"]["seconds"] > 0
+
+
+def test_L_may_come_from_another_run_than_the_weights() -> None:
+    """With a rate of 0 the weights stay, bit for bit, and L goes on from where it was."""
+    config = tiny(posterior={"kind": "gaussian", "L0": 0.02})
+    other = as_model(config, start(config), {})
+    assert other.posterior is not None
+    wide = BlockGaussian(other.posterior.mean(), {n: 2 * l for n, l in other.posterior.blocks.items()})
+    fixed = tiny(posterior={"kind": "gaussian", "L0": 0.5}, optimizer={"lr": 0.0})
+    state = start(fixed, other, origin_of_L=replace(other, posterior=wide))
+    assert state.spread is not None
+    before = {name: w.detach().clone() for name, w in state.reg.weights().items()}
+    for name, l in state.spread.L.items():
+        assert torch.equal(l, wide.L[name])
+    grads = {name: torch.ones_like(w) for name, w in state.reg.weights().items()}
+    grads |= {f"L.{name}": torch.ones_like(l) for name, l in state.spread.L.items()}
+    update(fixed, state, grads, progress=0.0)
+    for name, w in state.reg.weights().items():
+        assert name == "K0" or torch.equal(w, before[name])  # K0 is projected anew
+    assert not torch.equal(next(iter(state.spread.L.values())), next(iter(wide.L.values())))

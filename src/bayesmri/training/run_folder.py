@@ -18,7 +18,6 @@ from bayesmri.io.provenance import provenance
 from bayesmri.io.write_png import write_png
 from bayesmri.machine.devices import check_device
 from bayesmri.machine.memory import give_memory_back
-from bayesmri.model import Model
 from bayesmri.registry import load_installed
 from bayesmri.runs import FOLDER, checkpoints, latest
 from bayesmri.training import state as states
@@ -96,11 +95,11 @@ def _begin(config: TrainConfig, out: Path, device: torch.device, *, resume: bool
     if not resume:
         if checkpoints(out):
             raise ConfigError(f"{out} already holds a run: add --resume to go on with it, or give another --out folder")
-        return states.start(config, _origin(config, load_model), device=device), 0
+        return _first(config, device), 0
     path = latest(out)
     if path is None:
         say("note", {"text": f"{out} holds no checkpoint yet: training starts from the beginning"})
-        return states.start(config, _origin(config, load_model), device=device), 0
+        return _first(config, device), 0
     checkpoint = load_checkpoint(path)
     _compare(config, checkpoint, say)
     state = states.resume(config, checkpoint, device=device)
@@ -108,8 +107,11 @@ def _begin(config: TrainConfig, out: Path, device: torch.device, *, resume: bool
     return state, state.step
 
 
-def _origin(config: TrainConfig, load: Callable[[Path], Model]) -> Model | None:
-    return None if config.train.init_from is None else load(Path(config.train.init_from))
+def _first(config: TrainConfig, device: torch.device) -> State:
+    """The state before the first update, from other runs where the configuration names some."""
+    names = (config.train.init_from, config.train.init_L_from)
+    origin, of_L = (None if name is None else load_model(Path(name)) for name in names)
+    return states.start(config, origin, origin_of_L=of_L, device=device)
 
 
 def _compare(config: TrainConfig, checkpoint: Checkpoint, say: Say) -> None:

@@ -40,6 +40,8 @@ class RunConfig:
     clock: a cosine schedule follows max_minutes where that comes before `iterations`; such runs do not repeat in bits.
     init_from: run or model whose weights, T and, where it has one, L are the start (R=8 continues from R=4, a
         stochastic run from a deterministic one; a narrower TDV is widened); None draws the weights.
+    init_L_from: run or model whose L is the start, instead of that of init_from: with optimizer.lr = 0 it is learned on
+        around weights that stay.
     recompute: keep only the states x_s and compute the rest again on the way back: memory flat in S, a third slower.
     compile: of ∇R: auto, where the run is long enough to pay for it.
     device: auto, cpu, cuda or cuda:N; auto takes CUDA where there is any.
@@ -51,6 +53,7 @@ class RunConfig:
     max_minutes: float | None = None
     clock: bool = False
     init_from: str | None = None
+    init_L_from: str | None = None
     recompute: bool = True
     compile: Literal["auto", "on", "off"] = "auto"
     device: str = "auto"

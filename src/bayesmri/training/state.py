@@ -75,12 +75,14 @@ def start(
     config: TrainConfig,
     origin: Model | None = None,
     *,
+    origin_of_L: Model | None = None,
     device: torch.device | str = "cpu",
     rho0: float | None = None,
     momentum0: float | None = None,
 ) -> State:
     """The state before the first update: drawn (on the CPU, whatever the device), or the weights and T of a model.
 
+    origin_of_L: whose L is the start, the origin's own unless given.
     rho0, momentum0: in the place of unroll.rho0 and unroll.momentum0.
     """
     reg = build(config.model, torch.Generator().manual_seed(config.seed))
@@ -96,7 +98,7 @@ def start(
         momentum0 = origin.momentum if momentum0 is None else momentum0
     reg.to(device)
     betas, eps, averaged = config.optimizer.betas, config.optimizer.eps, config.optimizer.ema > 0
-    spread = start_spread(config.posterior, reg, origin, betas=betas, eps=eps, averaged=averaged)
+    spread = start_spread(config.posterior, reg, origin_of_L or origin, betas=betas, eps=eps, averaged=averaged)
     learned = spread is None and config.unrolled
     T, rho, momentum = (
         None if value is None else nn.Parameter(torch.tensor(float(value), device=device), requires_grad=learned)

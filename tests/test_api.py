@@ -68,7 +68,7 @@ RAGGED = [[1j, 2j], [3j]]
         ({"center_fraction": 0.1, "mask": LINES}, "center fraction"),
         ({"center_fraction": [0.1, 0.2]}, r"center fraction \[0\.1, 0\.2\]: want a number"),
         ({"mask": "equispaced", "offset": 1.5}, r"offset 1\.5: want a whole number"),
-        ({"mask": "equispaced", "offset": 99}, "offset 99 came"),
+        ({"mask": "equispaced", "offset": 99}, "got the offset 99 for"),
         ({"mask": LINES * 0.5}, "0 and 1"),
         ({"mask": LINES[:-1]}, "40 columns"),
         ({"mask": np.zeros(W)}, "keeps no line"),

@@ -287,7 +287,7 @@ def test_a_folder_is_blamed_and_not_the_output_in_it(
     inside.write_bytes(knee.read_bytes())
     for verb in ("recon", "undersample"):
         assert main([verb, str(tmp_path), "-o", str(inside)]) == 2
-        assert capsys.readouterr().err.startswith(f"bayesmri: {tmp_path} is a folder without DICOM files: want a file")
+        assert capsys.readouterr().err.startswith(f"bayesmri: {tmp_path} is a folder without DICOM files, expected a file")
     assert inside.read_bytes() == knee.read_bytes()
 
 
@@ -295,7 +295,7 @@ def test_the_axes_that_are_wanted_are_named(tmp_path: Path, capsys: pytest.Captu
     with h5py.File(tmp_path / "flat.h5", "w") as file:
         file["kspace"] = np.ones((16, 16), np.complex64)
     assert main(["recon", str(tmp_path / "flat.h5"), "-o", str(tmp_path / "out.h5")]) == 2
-    wanted = "want 3 or 4 axes, (slices, rows, columns) of one coil or (slices, coils, rows, columns)"
+    wanted = "expected 3 or 4 axes, (slices, rows, columns) of one coil or (slices, coils, rows, columns)"
     assert capsys.readouterr().err.rstrip().endswith(wanted)
 
 

@@ -102,8 +102,8 @@ def test_only_where_nothing_is_left_it_is_an_error(
 
     assert "can be judged: narrow.h5, R = 24: R=24 keeps none" in refused("narrow.h5", "--acceleration", "24")
     assert "pooled: an image of 12 x 30 came" in refused("b.h5", "--methods", f"zero-filled,{pooled}")
-    assert "acceleration 0.5: want a number of at least 1" in refused("", "--acceleration", "4", "0.5")
-    assert "center fraction 2: want a share" in refused("", "--center-fraction", "2")
+    assert "got an acceleration of 0.5, expected a number of at least 1" in refused("", "--acceleration", "4", "0.5")
+    assert "got a center fraction of 2, expected a share" in refused("", "--center-fraction", "2")
 
 
 def test_methods_without_a_volume_in_common_are_refused(data: Path, tmp_path: Path) -> None:
@@ -207,8 +207,8 @@ def test_a_calibration_with_nothing_left_says_why(
     for data, more, words in (
         (heads / "narrow.h5", ["--acceleration", "24"], "left out: narrow.h5: R=24 keeps none of 10 lines"),
         (heads, ["--acceleration", "1000"], "left out: head0.h5: R=1000 keeps none of 40 lines"),
-        (heads, ["--acceleration", "0.5"], "acceleration 0.5: want a number of at least 1"),
-        (heads, ["--acceleration", "0"], "acceleration 0: want a number of at least 1"),
+        (heads, ["--acceleration", "0.5"], "got an acceleration of 0.5, expected a number of at least 1"),
+        (heads, ["--acceleration", "0"], "got an acceleration of 0, expected a number of at least 1"),
     ):
         assert main([*argv, str(data), *more]) == 2
         said = capsys.readouterr().err

@@ -277,7 +277,7 @@ def broken(tmp_path: Path) -> dict[str, Path]:
         "`target` in target.h5 has shape": one("target", target=np.ones((SLICES - 1, H, W))),
         "`samples` in samples.h5 has shape": one("samples", samples=np.ones((SLICES, N, W, H))),
         "`kspace_mean` in kspace_mean.h5": one("kspace_mean", kspace_mean=np.ones((1, Q, H, W), np.complex64)),
-        "want 3 axes": one("flat", reconstruction=np.ones((H, W))),
+        "expected 3 axes": one("flat", reconstruction=np.ones((H, W))),
         "does not exist": tmp_path / "absent.h5",
     }
 

@@ -91,9 +91,9 @@ def test_what_undersample_cannot_use_is_one_line(options: dict[str, Any], words:
         ({"tv_weight": "much"}, "TV weight 'much': want a number"),
         ({"level": "high"}, "level 'high': want a number"),
         ({"coils": 1.5}, r"coils 1\.5: want a whole number"),
-        ({"coils": 0}, "0 virtual coils were asked for"),
+        ({"coils": 0}, "got a request for 0 virtual coils"),
         ({"coils": 2, "single_coil": True}, "leave one out"),
-        ({"coils": 2, "model": tiny()}, "2 virtual coils came with a model, which has its own 1: leave it out"),
+        ({"coils": 2, "model": tiny()}, "got 2 virtual coils with a model, which has its own 1; leave them out"),
         ({"kspace": RAGGED}, "k-space is no array"),
         ({"kspace": "scan.h5"}, r"scan\.h5 came: want k-space; bayesmri\.read"),
         ({"kspace": np.ones((16, 16))}, "k-space is complex"),
@@ -114,7 +114,7 @@ def test_images_are_sent_to_simulate(tmp_path: Path) -> None:
 
 def test_undersampled_arrays_are_not_undersampled_again() -> None:
     for mask in ("random", LINES):
-        with pytest.raises(BayesMRIError, match=r"already undersampled \(R=4\): want fully sampled data"):
+        with pytest.raises(BayesMRIError, match=r"already undersampled \(R=4\), expected fully sampled data"):
             bayesmri.undersample(kspace() * LINES, mask=mask)
 
 

@@ -53,7 +53,7 @@ def test_samples_want_a_method_that_can_be_sampled(
         save_model(tmp_path / f"{name}.json", tiny(width=width))
     argv = ["evaluate", "--data", str(scan), "--samples", "2", "-o", str(tmp_path / "results.json"), "--methods"]
     for methods in ("zero-filled,tv", "tv,fixed", f"{tmp_path / 'fixed.json'}"):
-        assert "samples came with methods of which none has a posterior" in refused([*argv, methods], capsys)
+        assert "samples with methods of which none has a posterior" in refused([*argv, methods], capsys)
     assert not (tmp_path / "results.json").exists()
     for methods in ("zero-filled,drawn", "fixed,drawn"):
         assert main([*argv, methods]) == 0

@@ -190,12 +190,14 @@ def test_an_array_that_the_model_does_not_take_is_left_out_of_a_calibration(tmp_
     found, facts = calibrate(loaded, Wanted(tmp_path, level=0.8, samples=2))
     assert (found.subjects, found.setting.arrays) == (4, (2, 2))
     (line,) = facts["skipped"]
-    assert line.startswith("3coils2.h5: data of 3 coils came to a model of 2 raw coils")
-    with pytest.warns(UserWarning, match=r"left out of the calibration: 3coils2\.h5: data of 3 coils came"):
+    assert line.startswith("3coils2.h5: got data of 3 coils for a model of 2 raw coils")
+    with pytest.warns(UserWarning, match=r"left out of the calibration: 3coils2\.h5: got data of 3 coils for"):
         assert bayesmri.calibrate(loaded.model, tmp_path, level=0.8, samples=2).calibrations[0].factor == found.factor
     (tmp_path / "2coils0.h5").unlink()
     (tmp_path / "2coils1.h5").unlink()
-    with pytest.raises(DataError, match=r"2 fully sampled volumes of 2 subjects .*left out: 3coils2\.h5: data of 3"):
+    with pytest.raises(
+        DataError, match=r"2 fully sampled volumes of 2 subjects .*left out: 3coils2\.h5: got data of 3"
+    ):
         calibrate(loaded, Wanted(tmp_path, level=0.8, samples=2))
 
 
@@ -215,6 +217,6 @@ def test_a_calibration_with_nothing_left_says_why(
         assert words in said
         assert said.count("\n") == 1
     loaded = Loaded("raw", Path(), replace(tiny(2), coils=Coils("raw", 2)))
-    with pytest.raises(DataError, match=r"no volume in .* can be calibrated with: head0\.h5: data of 1 coils"):
+    with pytest.raises(DataError, match=r"no volume in .* can be calibrated with: head0\.h5: got data of 1 coil for"):
         calibrate(loaded, Wanted(heads, level=0.8, samples=2))
     assert not (tmp_path / "out.json").exists()

@@ -88,8 +88,8 @@ def test_shipped_models_have_no_files_of_the_users() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"method": "sense", "tv_weight": 0.1}, "belongs to tv"),
-        ({"model": "auto", "tv_weight": 0.1}, "belongs to tv"),
+        ({"method": "sense", "tv_weight": 0.1}, "expected it with tv only"),
+        ({"model": "auto", "tv_weight": 0.1}, "expected it with tv only"),
         ({"coils": 3, "single_coil": True}, "leave one out"),
     ],
 )

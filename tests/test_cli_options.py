@@ -68,7 +68,7 @@ def test_an_array_of_one_coil_is_refused(
     out = tmp_path / "results.json"
     argv = ["evaluate", "--data", str(scan), "--methods", "zero-filled", "-o", str(out), "--track", *tracks]
     said = refused([*argv, "--coils", coils], capsys)
-    assert f"--coils {coils} came with the multi-coil track: want at least 2" in said
+    assert f"got --coils {coils} with the multi-coil track, expected at least 2" in said
     assert not out.exists()
     assert main([*argv, "--coils", "2"]) == 0
     assert main(argv) == 0
@@ -95,4 +95,4 @@ def test_options_of_the_other_bench_are_refused(
         pytest.fail("measured all the same")
 
     monkeypatch.setattr("bayesmri.benchmarks.speed.bench", measure)
-    assert f"{named} came without --uncertainty" in refused(["bench", *options], capsys)
+    assert f"got {named} without --uncertainty" in refused(["bench", *options], capsys)

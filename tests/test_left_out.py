@@ -62,11 +62,9 @@ def test_what_one_method_cannot_do_is_left_out_for_all(data: Path, pooled: str) 
         assert files(result, method=method) == ["a.h5", "c.h5"]
     assert {row["volumes"] for row in means(result["rows"])} == {2}
     small, narrow = result["skipped"]
-    assert small.startswith(
-        "b.h5, R = 4: left out for all methods, since pooled cannot do it: an image of 12 x 30 came"
-    )
+    assert small.startswith("b.h5, R = 4: left out for all methods, since pooled cannot do it: got an image of 12 x 30")
     assert narrow.startswith(
-        "narrow.h5, R = 4: left out for all methods, since pooled cannot do it: an image of 30 x 10"
+        "narrow.h5, R = 4: left out for all methods, since pooled cannot do it: got an image of 30 x 10"
     )
     alone = evaluate(Study(data, ("zero-filled",)))
     assert files(alone) == ["a.h5", "b.h5", "c.h5", "narrow.h5"]
@@ -83,7 +81,7 @@ def test_a_method_that_can_do_nothing_in_a_setting_leaves_a_gap_and_the_others_t
     assert files(result, track="single", method="pooled") == files(result, track="single", method="zero-filled")
     assert files(result, track="multi", method="pooled") == []
     assert files(result, track="multi", method="zero-filled") == ["a.h5", "b.h5", "c.h5", "narrow.h5"]
-    assert any(line.startswith("pooled, multi-coil: data of 8 coils came") for line in result["skipped"])
+    assert any(line.startswith("pooled, multi-coil: got data of 8 coils for") for line in result["skipped"])
     assert any(line.startswith("b.h5, single-coil, R = 4: left out for all methods") for line in result["skipped"])
 
 
@@ -101,7 +99,7 @@ def test_only_where_nothing_is_left_it_is_an_error(
         return said
 
     assert "can be judged: narrow.h5, R = 24: R=24 keeps none" in refused("narrow.h5", "--acceleration", "24")
-    assert "pooled: an image of 12 x 30 came" in refused("b.h5", "--methods", f"zero-filled,{pooled}")
+    assert "pooled: got an image of 12 x 30" in refused("b.h5", "--methods", f"zero-filled,{pooled}")
     assert "got an acceleration of 0.5, expected a number of at least 1" in refused("", "--acceleration", "4", "0.5")
     assert "got a center fraction of 2, expected a share" in refused("", "--center-fraction", "2")
 

@@ -61,7 +61,7 @@ def test_what_is_read_is_not_overwritten(here: Path, command: str, capsys: pytes
     assert main(command.split()) == 2
     said = capsys.readouterr().err.strip()
     assert said.count("\n") == 0
-    assert "another name" in said or "want" in said
+    assert "another name" in said or "expected" in said
     assert contents(here) == before
 
 

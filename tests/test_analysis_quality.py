@@ -169,7 +169,7 @@ def test_what_cannot_be_judged_is_refused() -> None:
                 coverage(std, error)
     with pytest.raises(DataError, match="below 0"):
         spearman(-ones, ones)
-    with pytest.raises(ShapeError, match="want equal"):
+    with pytest.raises(ShapeError, match="expected equal"):
         sparsification(ones, np.ones((4, 3)))
     with pytest.raises(ShapeError, match="not empty"):
         reliability(np.ones(0), np.ones(0))

@@ -254,7 +254,7 @@ def test_standardised_numbers_have_mean_0_and_deviation_1() -> None:
 )
 def test_impossible_networks_are_refused(make: object) -> None:
     assert callable(make)
-    with pytest.raises(ConfigError, match="want"):
+    with pytest.raises(ConfigError, match="expected"):
         make()
 
 
@@ -265,7 +265,7 @@ def test_what_a_network_cannot_take_is_refused_in_one_line() -> None:
     z, mask = measured(1, 6, 24)
     with pytest.raises(ShapeError, match="at least 8 rows"):
         bound(z, mask)
-    with pytest.raises(ShapeError, match="want complex"):
+    with pytest.raises(ShapeError, match="expected complex"):
         bound(z[0], mask)
     with pytest.raises(ModelError, match="lack"):
         network.bind({})

@@ -197,5 +197,5 @@ def test_without_sigpy_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan")])
 def test_impossible_weights_are_refused(weight: float) -> None:
-    with pytest.raises(ConfigError, match="want a number"):
+    with pytest.raises(ConfigError, match="expected a number"):
         L1Wavelet(weight=weight)

@@ -234,7 +234,7 @@ def test_too_few_subjects_are_refused_and_few_are_warned_of(
     said = refused([*argv, "--data", str(two)], capsys)
     assert "3 fully sampled volumes of 2 subjects" in said
     assert "--by-file" in said
-    assert "want at least 9 subjects" in refused([*argv, "--data", str(data), "--cap", "1"], capsys)
+    assert "expected at least 9 subjects" in refused([*argv, "--data", str(data), "--cap", "1"], capsys)
     assert not (tmp_path / "out.json").exists()
     assert main([*argv, "--data", str(two), "--by-file", "--slices", "1"]) == 0
     said = capsys.readouterr().err
@@ -295,7 +295,7 @@ def test_levels_that_the_data_cannot_support_are_refused_with_the_highest(
     assert f"at most {highest}" in refused([*argv, "--samples", "2", "--level", above], capsys)
     assert "a level of at most 0.83," in refused([*argv, "--samples", "2", "--level", "0.9", "--cap", "1"], capsys)
     for few in ("0", "1", "-1"):
-        assert f"{few} samples: want at least 2" in refused([*argv, "--samples", few], capsys)
+        assert f"got {few} samples, expected at least 2" in refused([*argv, "--samples", few], capsys)
     assert not (tmp_path / "o.json").exists()
     assert main([*argv, "--samples", "2", "--level", highest]) == 0
     said = capsys.readouterr().out

@@ -85,7 +85,7 @@ def test_reconstruction_scales_with_its_input(tmp_path: Path) -> None:
     mask = random_mask(20, 3, rng=rng)
     z = mask * torch.randn(1, 1, 16, 20, dtype=torch.complex64, generator=rng)
     torch.testing.assert_close(model.reconstruct(1024 * z, mask), 1024 * model.reconstruct(z, mask))
-    with pytest.raises(ModelError, match="2 coils came to a model of 1 raw"):
+    with pytest.raises(ModelError, match="got data of 2 coils for a model of 1 raw"):
         model.reconstruct(z.expand(1, 2, 16, 20), mask)
 
 

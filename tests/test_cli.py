@@ -261,8 +261,8 @@ def test_misuse_is_one_line_and_exit_code_2(
     [
         (["recon", "--acceleration", "4"], "leave the acceleration out to reconstruct it as it is"),
         (["recon", "--mask", "mask.txt"], "leave the mask out to reconstruct it as it is"),
-        (["undersample"], "want fully sampled data; reconstruct this as it is"),
-        (["undersample", "--mask", "mask.txt"], "want fully sampled data; reconstruct this as it is"),
+        (["undersample"], "expected fully sampled data; reconstruct this as it is"),
+        (["undersample", "--mask", "mask.txt"], "expected fully sampled data; reconstruct this as it is"),
         (["recon", "--center-fraction", "0.08"], "undersampled data has its own lines, leave that out"),
     ],
 )
@@ -287,7 +287,9 @@ def test_a_folder_is_blamed_and_not_the_output_in_it(
     inside.write_bytes(knee.read_bytes())
     for verb in ("recon", "undersample"):
         assert main([verb, str(tmp_path), "-o", str(inside)]) == 2
-        assert capsys.readouterr().err.startswith(f"bayesmri: {tmp_path} is a folder without DICOM files: want a file")
+        assert capsys.readouterr().err.startswith(
+            f"bayesmri: {tmp_path} is a folder without DICOM files, expected a file"
+        )
     assert inside.read_bytes() == knee.read_bytes()
 
 
@@ -295,7 +297,7 @@ def test_the_axes_that_are_wanted_are_named(tmp_path: Path, capsys: pytest.Captu
     with h5py.File(tmp_path / "flat.h5", "w") as file:
         file["kspace"] = np.ones((16, 16), np.complex64)
     assert main(["recon", str(tmp_path / "flat.h5"), "-o", str(tmp_path / "out.h5")]) == 2
-    wanted = "want 3 or 4 axes, (slices, rows, columns) of one coil or (slices, coils, rows, columns)"
+    wanted = "expected 3 or 4 axes, (slices, rows, columns) of one coil or (slices, coils, rows, columns)"
     assert capsys.readouterr().err.rstrip().endswith(wanted)
 
 

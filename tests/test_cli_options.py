@@ -53,7 +53,7 @@ def test_samples_want_a_method_that_can_be_sampled(
         save_model(tmp_path / f"{name}.json", tiny(width=width))
     argv = ["evaluate", "--data", str(scan), "--samples", "2", "-o", str(tmp_path / "results.json"), "--methods"]
     for methods in ("zero-filled,tv", "tv,fixed", f"{tmp_path / 'fixed.json'}"):
-        assert "samples came with methods of which none has a posterior" in refused([*argv, methods], capsys)
+        assert "samples with methods of which none has a posterior" in refused([*argv, methods], capsys)
     assert not (tmp_path / "results.json").exists()
     for methods in ("zero-filled,drawn", "fixed,drawn"):
         assert main([*argv, methods]) == 0
@@ -68,7 +68,7 @@ def test_an_array_of_one_coil_is_refused(
     out = tmp_path / "results.json"
     argv = ["evaluate", "--data", str(scan), "--methods", "zero-filled", "-o", str(out), "--track", *tracks]
     said = refused([*argv, "--coils", coils], capsys)
-    assert f"--coils {coils} came with the multi-coil track: want at least 2" in said
+    assert f"got --coils {coils} with the multi-coil track, expected at least 2" in said
     assert not out.exists()
     assert main([*argv, "--coils", "2"]) == 0
     assert main(argv) == 0
@@ -95,4 +95,4 @@ def test_options_of_the_other_bench_are_refused(
         pytest.fail("measured all the same")
 
     monkeypatch.setattr("bayesmri.benchmarks.speed.bench", measure)
-    assert f"{named} came without --uncertainty" in refused(["bench", *options], capsys)
+    assert f"got {named} without --uncertainty" in refused(["bench", *options], capsys)

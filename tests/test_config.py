@@ -70,12 +70,12 @@ def test_toml_round_trip(tmp_path: Path) -> None:
         ({"seed": True}, "whole number"),
         ({"seed": 1.5}, "whole number"),
         ({"seed": 1, "how": "max"}, "one of sum, mean"),
-        ({"seed": 1, "pair": [1]}, "want 2"),
+        ({"seed": 1, "pair": [1]}, "expected 2"),
         ({"seed": 1, "items": [{"name": "a", "wieght": 1}]}, r"items\[0\].wieght.*did you mean 'weight'"),
         ({"seed": 1, "shape": {"kind": "squar"}}, "did you mean 'square'"),
         ({"seed": 1, "shape": {"kind": "square", "radius": 1}}, "unknown key 'shape.radius'"),
-        ({"seed": 1, "items": 3}, "want a list"),
-        ({"seed": 1, "shape": 3}, "want"),
+        ({"seed": 1, "items": 3}, "expected a list"),
+        ({"seed": 1, "shape": 3}, "expected"),
     ],
 )
 def test_wrong_values_are_named(data: dict[str, object], says: str) -> None:

@@ -107,5 +107,5 @@ def test_a_curve_whose_runs_are_gone_goes_on(tmp_path: Path, capsys: pytest.Capt
     assert main(["curves", f"other={early}+{b}", "-o", str(tmp_path / "x.png")]) == 2
     assert "holds no curve 'other'" in capsys.readouterr().err
     assert main(["curves", f"{early}+{b}", "-o", str(tmp_path / "x.png")]) == 2
-    assert "want NAME= before it" in capsys.readouterr().err
+    assert "expected NAME= before it" in capsys.readouterr().err
     assert not (tmp_path / "x.png").exists()

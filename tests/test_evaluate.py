@@ -113,7 +113,7 @@ def test_a_wrong_number_of_coils_is_refused_with_the_fix(folder: Path, tmp_path:
     one = Options(model=str(model(tmp_path)), single_coil=True)
     made = reconstruct_file(folder / "three.h5", tmp_path / "o.h5", one, Sampling(acceleration=4))
     assert made["coils"] == 1
-    with pytest.raises(ConfigError, match="leave it out"):
+    with pytest.raises(ConfigError, match="leave them out"):
         reconstruct_file(folder / "one.h5", tmp_path / "p.h5", Options(model=str(model(tmp_path)), coils=2))
 
 

@@ -114,7 +114,7 @@ def test_a_scan_in_place_of_a_result_is_one_short_line(
     scan, out = folder / "one.h5", tmp_path / "out.json"
     assert main(["evaluate", "--data", str(folder), "--reuse", str(scan), "-o", str(out)]) == 2
     said = capsys.readouterr().err
-    assert said == "bayesmri: one.h5 is no results file (it is not text): want the .json of bayesmri evaluate\n"
+    assert said == "bayesmri: one.h5 is no results file (it is not text), expected the .json of bayesmri evaluate\n"
     with pytest.raises(DataError, match=r"one\.h5 is not a result .*\(it is not text\)") as caught:
         publish(Publication(tmp_path, "mine", tmp_path, results=scan))
     assert len(str(caught.value)) < 200

@@ -237,7 +237,7 @@ def test_the_trade_off_is_measured(folder: Path, capsys: pytest.CaptureFixture[s
 def test_nonsense_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least 64"):
         Trial(reference=10)
-    with pytest.raises(ConfigError, match="want"):
+    with pytest.raises(ConfigError, match="expected K of at least 2"):
         DistillConfig(samples=10)
     with pytest.raises(ConfigError, match="features"):
         PredictorConfig(0)

@@ -62,11 +62,9 @@ def test_what_one_method_cannot_do_is_left_out_for_all(data: Path, pooled: str) 
         assert files(result, method=method) == ["a.h5", "c.h5"]
     assert {row["volumes"] for row in means(result["rows"])} == {2}
     small, narrow = result["skipped"]
-    assert small.startswith(
-        "b.h5, R = 4: left out for all methods, since pooled cannot do it: an image of 12 x 30 came"
-    )
+    assert small.startswith("b.h5, R = 4: left out for all methods, since pooled cannot do it: got an image of 12 x 30")
     assert narrow.startswith(
-        "narrow.h5, R = 4: left out for all methods, since pooled cannot do it: an image of 30 x 10"
+        "narrow.h5, R = 4: left out for all methods, since pooled cannot do it: got an image of 30 x 10"
     )
     alone = evaluate(Study(data, ("zero-filled",)))
     assert files(alone) == ["a.h5", "b.h5", "c.h5", "narrow.h5"]
@@ -83,7 +81,7 @@ def test_a_method_that_can_do_nothing_in_a_setting_leaves_a_gap_and_the_others_t
     assert files(result, track="single", method="pooled") == files(result, track="single", method="zero-filled")
     assert files(result, track="multi", method="pooled") == []
     assert files(result, track="multi", method="zero-filled") == ["a.h5", "b.h5", "c.h5", "narrow.h5"]
-    assert any(line.startswith("pooled, multi-coil: data of 8 coils came") for line in result["skipped"])
+    assert any(line.startswith("pooled, multi-coil: got data of 8 coils for") for line in result["skipped"])
     assert any(line.startswith("b.h5, single-coil, R = 4: left out for all methods") for line in result["skipped"])
 
 
@@ -101,9 +99,9 @@ def test_only_where_nothing_is_left_it_is_an_error(
         return said
 
     assert "can be judged: narrow.h5, R = 24: R=24 keeps none" in refused("narrow.h5", "--acceleration", "24")
-    assert "pooled: an image of 12 x 30 came" in refused("b.h5", "--methods", f"zero-filled,{pooled}")
-    assert "acceleration 0.5: want a number of at least 1" in refused("", "--acceleration", "4", "0.5")
-    assert "center fraction 2: want a share" in refused("", "--center-fraction", "2")
+    assert "pooled: got an image of 12 x 30" in refused("b.h5", "--methods", f"zero-filled,{pooled}")
+    assert "got an acceleration of 0.5, expected a number of at least 1" in refused("", "--acceleration", "4", "0.5")
+    assert "got a center fraction of 2, expected a share" in refused("", "--center-fraction", "2")
 
 
 def test_methods_without_a_volume_in_common_are_refused(data: Path, tmp_path: Path) -> None:
@@ -190,12 +188,14 @@ def test_an_array_that_the_model_does_not_take_is_left_out_of_a_calibration(tmp_
     found, facts = calibrate(loaded, Wanted(tmp_path, level=0.8, samples=2))
     assert (found.subjects, found.setting.arrays) == (4, (2, 2))
     (line,) = facts["skipped"]
-    assert line.startswith("3coils2.h5: data of 3 coils came to a model of 2 raw coils")
-    with pytest.warns(UserWarning, match=r"left out of the calibration: 3coils2\.h5: data of 3 coils came"):
+    assert line.startswith("3coils2.h5: got data of 3 coils for a model of 2 raw coils")
+    with pytest.warns(UserWarning, match=r"left out of the calibration: 3coils2\.h5: got data of 3 coils for"):
         assert bayesmri.calibrate(loaded.model, tmp_path, level=0.8, samples=2).calibrations[0].factor == found.factor
     (tmp_path / "2coils0.h5").unlink()
     (tmp_path / "2coils1.h5").unlink()
-    with pytest.raises(DataError, match=r"2 fully sampled volumes of 2 subjects .*left out: 3coils2\.h5: data of 3"):
+    with pytest.raises(
+        DataError, match=r"2 fully sampled volumes of 2 subjects .*left out: 3coils2\.h5: got data of 3"
+    ):
         calibrate(loaded, Wanted(tmp_path, level=0.8, samples=2))
 
 
@@ -207,14 +207,14 @@ def test_a_calibration_with_nothing_left_says_why(
     for data, more, words in (
         (heads / "narrow.h5", ["--acceleration", "24"], "left out: narrow.h5: R=24 keeps none of 10 lines"),
         (heads, ["--acceleration", "1000"], "left out: head0.h5: R=1000 keeps none of 40 lines"),
-        (heads, ["--acceleration", "0.5"], "acceleration 0.5: want a number of at least 1"),
-        (heads, ["--acceleration", "0"], "acceleration 0: want a number of at least 1"),
+        (heads, ["--acceleration", "0.5"], "got an acceleration of 0.5, expected a number of at least 1"),
+        (heads, ["--acceleration", "0"], "got an acceleration of 0, expected a number of at least 1"),
     ):
         assert main([*argv, str(data), *more]) == 2
         said = capsys.readouterr().err
         assert words in said
         assert said.count("\n") == 1
     loaded = Loaded("raw", Path(), replace(tiny(2), coils=Coils("raw", 2)))
-    with pytest.raises(DataError, match=r"no volume in .* can be calibrated with: head0\.h5: data of 1 coils"):
+    with pytest.raises(DataError, match=r"no volume in .* can be calibrated with: head0\.h5: got data of 1 coil for"):
         calibrate(loaded, Wanted(heads, level=0.8, samples=2))
     assert not (tmp_path / "out.json").exists()

@@ -60,7 +60,7 @@ def test_a_rule_of_several_accelerations_draws_each_as_often() -> None:
     lines = [int(spec.draw(64, generator).sum()) for _ in range(600)]
     assert set(lines) == {16, 8, 32}
     assert all(abs(lines.count(n) - 200) < 50 for n in (16, 8, 32))  # 50 are 4.3 standard deviations
-    with pytest.raises(MaskError, match=r"acceleration 0\.5"):
+    with pytest.raises(MaskError, match=r"got an acceleration of 0\.5"):
         MaskSpec("random", 4.0, also=(0.5,))
 
 
@@ -99,7 +99,7 @@ def test_the_offset_is_the_first_line_outside_the_centre_and_no_other_is_taken(R
             assert int(torch.nonzero(outer)[0]) == offset
             assert int(mask.sum()) == round(W / R)
         for offset in (-1, spacing, 400, 99999999999999999999):
-            with pytest.raises(MaskError, match=f"offset {offset} came"):
+            with pytest.raises(MaskError, match=f"got the offset {offset} for"):
                 equispaced_mask(W, R, offset=offset, rng=rng())
 
 

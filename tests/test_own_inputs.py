@@ -61,7 +61,7 @@ def test_what_is_read_is_not_overwritten(here: Path, command: str, capsys: pytes
     assert main(command.split()) == 2
     said = capsys.readouterr().err.strip()
     assert said.count("\n") == 0
-    assert "another name" in said or "want" in said
+    assert "another name" in said or "expected" in said
     assert contents(here) == before
 
 
@@ -88,8 +88,8 @@ def test_shipped_models_have_no_files_of_the_users() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"method": "sense", "tv_weight": 0.1}, "belongs to tv"),
-        ({"model": "auto", "tv_weight": 0.1}, "belongs to tv"),
+        ({"method": "sense", "tv_weight": 0.1}, "expected it with tv only"),
+        ({"model": "auto", "tv_weight": 0.1}, "expected it with tv only"),
         ({"coils": 3, "single_coil": True}, "leave one out"),
     ],
 )

@@ -154,4 +154,4 @@ def test_impossible_phantoms_are_refused_by_name(changes: dict[str, Any], error:
     with pytest.raises(error) as caught:
         PhantomSpec(**{"anatomy": "knee", "shape": (64, 64), **changes})
     assert str(wrong) in str(caught.value)
-    assert "want" in str(caught.value)
+    assert "expected" in str(caught.value)

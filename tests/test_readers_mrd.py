@@ -177,7 +177,7 @@ def broken(u: Complex, kind: str) -> tuple[str, list[Any]]:
         ("3-D", "3-D"),
         ("not XML", "not valid XML"),
         ("no encoding", "no <encoding>"),
-        ("matrix", "want an integer"),
+        ("matrix", "expected an integer"),
         ("huge", "60000|do not fit"),
         ("entities", "DOCTYPE"),
         ("no lines", "no imaging line"),

@@ -108,7 +108,7 @@ def test_wrong_weights_are_refused(build: Build) -> None:
 
 
 def test_experts_refuse_other_coils() -> None:
-    with pytest.raises(ShapeError, match="2 coils came"):
+    with pytest.raises(ShapeError, match="got images of 2 coils"):
         foe(1, 0).energy(normal(1, 2, 8, 8))
 
 

@@ -277,7 +277,7 @@ def broken(tmp_path: Path) -> dict[str, Path]:
         "`target` in target.h5 has shape": one("target", target=np.ones((SLICES - 1, H, W))),
         "`samples` in samples.h5 has shape": one("samples", samples=np.ones((SLICES, N, W, H))),
         "`kspace_mean` in kspace_mean.h5": one("kspace_mean", kspace_mean=np.ones((1, Q, H, W), np.complex64)),
-        "want 3 axes": one("flat", reconstruction=np.ones((H, W))),
+        "expected 3 axes": one("flat", reconstruction=np.ones((H, W))),
         "does not exist": tmp_path / "absent.h5",
     }
 
@@ -307,7 +307,7 @@ def test_a_page_that_is_there_stays_whole(tmp_path: Path) -> None:
 def test_sizes_that_make_no_sense_are_refused(tmp_path: Path, size: str, capsys: pytest.CaptureFixture[str]) -> None:
     file = write_recon(tmp_path / "a.h5")
     assert main(["report", str(file), "--megabytes", size, "-o", str(tmp_path / "page.html")]) == 2
-    assert "want 0.1 to 500" in capsys.readouterr().err
+    assert "expected 0.1 to 500" in capsys.readouterr().err
 
 
 def test_bad_files_are_refused_before_torch_loads(tmp_path: Path) -> None:

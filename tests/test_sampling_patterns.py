@@ -121,7 +121,7 @@ def test_zeros_that_are_no_undersampling_stay(tmp_path: Path) -> None:
 )
 def test_a_mask_file_holds_0_and_1_alone(tmp_path: Path, values: np.ndarray, words: str) -> None:
     np.save(tmp_path / "mask.npy", values)
-    with pytest.raises(MaskError, match=rf"{words}.*: want .*1 for an acquired line and 0 for a missing one"):
+    with pytest.raises(MaskError, match=rf"{words}.*, expected .*1 for an acquired line and 0 for a missing one"):
         read_mask(tmp_path / "mask.npy")
 
 

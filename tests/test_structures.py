@@ -158,7 +158,7 @@ def test_an_erased_patch_is_smooth() -> None:
 def test_air_has_no_room_for_structures() -> None:
     Y = picture()
     assert draw_structures(np.full_like(Y, 0.01), float(Y.max()), rng=rng(), count=5) == []
-    with pytest.raises(ShapeError, match="planted into"):
+    with pytest.raises(ShapeError, match="to plant structures into"):
         draw_structures(Y[None], 1.0, rng=rng(), count=1)
 
 

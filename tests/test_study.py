@@ -192,17 +192,17 @@ def test_what_a_study_cannot_use_is_refused(models: Path, scans: Path, tmp_path:
         return Request(**{**vars(asked), **changes})
 
     cases: list[tuple[str, Request, type[BayesMRIError], str]] = [
-        ("calibraton", asked, ConfigError, "want one of overview"),
-        ("calibration", changed(models=asked.models * 2), ConfigError, "want one, as"),
+        ("calibraton", asked, ConfigError, "expected one of overview"),
+        ("calibration", changed(models=asked.models * 2), ConfigError, "expected one, as"),
         ("entropy", changed(models=()), ConfigError, "at least one"),
         ("entropy", changed(models=asked.models * 2), ConfigError, "twice"),
         ("acceleration", changed(accelerations=(4.0, 4.0)), ConfigError, "twice"),
         ("calibration", changed(data=None), ConfigError, "--data"),
-        ("calibration", changed(accelerations=(4.0, 8.0)), ConfigError, "want one, as"),
+        ("calibration", changed(accelerations=(4.0, 8.0)), ConfigError, "expected one, as"),
         ("calibration", request(models, "fixed", scans), ModelError, "no posterior"),
         ("acceleration", request(models, "fixed", scans), ModelError, "no posterior"),
         ("kspace", asked, ConfigError, "shows one slice"),
-        ("covariance", asked, ConfigError, "--data, --samples, --slices came"),
+        ("covariance", asked, ConfigError, "got --data, --samples, --slices for"),
         ("covariance", Request((str(models / "fixed.json"),)), ModelError, "no posterior"),
     ]
     for name, wrong, error, words in cases:

@@ -75,7 +75,7 @@ def test_isotropic_is_the_model_with_one_variance(rivals: Path, scans: Path) -> 
     a, b = run(learned, kspace), run(plain, kspace)
     np.testing.assert_allclose(a.image, b.image, rtol=1e-5)  # its L was a multiple of Id already
     for other in (named(rivals, "dropping"), named(rivals, "fixed", "dropping")):
-        with pytest.raises(ModelError, match="want one model with a posterior"):
+        with pytest.raises(ModelError, match="expected one model with a posterior"):
             spread(f"isotropic:{other}")
     assert without_folders(f"isotropic:{text}") == "isotropic:wide.json"
     assert without_folders("runs/a+runs/b") == "a+b"

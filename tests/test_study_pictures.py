@@ -66,7 +66,7 @@ def test_eigenfunctions_need_a_regularizer_and_draw_nothing(models: Path, scans:
         run_study("eigenfunctions", asked, tmp_path / "out")
     with pytest.raises(ConfigError, match="draws none"):
         run_study("eigenfunctions", request(models, "wide", scans / "one.h5"), tmp_path / "out")
-    with pytest.raises(ConfigError, match="--iterations 3 came to the study kspace"):
+    with pytest.raises(ConfigError, match="got --iterations 3 for the study kspace"):
         run_study("kspace", request(models, "wide", scans / "one.h5", iterations=3), tmp_path / "out")
     with pytest.raises(ConfigError, match="0 iterations"):
         request(models, "wide", scans / "one.h5", iterations=0)

@@ -116,7 +116,7 @@ def test_who_cannot_take_part_leaves_a_gap_and_a_reason(folder: Path, four: Path
     save_model(four / "one-coil.json", tiny_tdv(Coils("raw", 1), 4.0))
     result = evaluate(Study(folder, ("zero-filled", "one-coil"), tracks=("single", "multi")))
     assert {row["track"] for row in result["rows"] if row["method"] == "one-coil"} == {"single"}
-    assert any(line.startswith("one-coil, multi-coil: data of 8 coils") for line in result["skipped"])
+    assert any(line.startswith("one-coil, multi-coil: got data of 8 coils") for line in result["skipped"])
     with pytest.raises(ModelError, match="one-coil, multi-coil"):
         evaluate(Study(folder, ("zero-filled", "one-coil"), tracks=("multi",)))
 

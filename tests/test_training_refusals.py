@@ -89,7 +89,7 @@ def test_every_acceleration_of_several_is_tried() -> None:
 def test_a_negative_seed_is_refused_dry_or_not(toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["train", str(toml), "--out", str(tmp_path / "run"), "--seed", "-1"]
     for more in (["--dry-run"], []):
-        assert "seed -1: want a whole number from 0" in refused([*argv, *more], capsys)
+        assert "got seed -1, expected a whole number from 0" in refused([*argv, *more], capsys)
     assert not (tmp_path / "run").exists()
 
 

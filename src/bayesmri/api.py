@@ -43,15 +43,19 @@ def as_kspace(z: ArrayLike, mask: ArrayLike | None = None) -> KSpace:
     """
     if isinstance(z, Images):
         raise DataError(
-            f"magnitude images came ({z.header.source}), no k-space: `bayesmri simulate` makes k-space of them"
+            f"got magnitude images ({z.header.source}), expected k-space; `bayesmri simulate` makes k-space of them"
         )
     if isinstance(z, str | Path):
-        raise DataError(f"the name {one_line(z)} came: want k-space; bayesmri.read gives that of a file")
+        raise DataError(f"got the name {one_line(z)}, expected k-space; bayesmri.read gives that of a file")
     array = _array("k-space", z)
     if array.dtype.kind != "c":
-        raise DataError(f"an array of {array.dtype} came: k-space is complex; for magnitude images simulate it first")
+        raise DataError(
+            f"got an array of {array.dtype}, expected complex k-space; for magnitude images simulate it first"
+        )
     if not 2 <= array.ndim <= 4:
-        raise ShapeError(f"an array of shape {array.shape} came: want (H, W), (coils, H, W) or (slices, coils, H, W)")
+        raise ShapeError(
+            f"got an array of shape {array.shape}, expected (H, W), (coils, H, W) or (slices, coils, H, W)"
+        )
     volume: NDArray[np.complex64] = array.reshape((1,) * (4 - array.ndim) + array.shape).astype(np.complex64)
     lines = None if mask is None else mask_from_file(_array("the mask", mask), volume.shape[-1])
     return finish(volume, Header(source="array"), mask=lines)
@@ -237,7 +241,7 @@ def _array(name: str, value: ArrayLike) -> NDArray[Any]:
     try:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors on a GPU or with gradients
-        raise ShapeError(f"{name} is no array ({one_line(error, limit=120)}): want one of equal rows") from error
+        raise ShapeError(f"{name} is no array ({one_line(error, limit=120)}), expected one of equal rows") from error
 
 
 def _whole(name: str, value: object) -> int:
@@ -245,7 +249,7 @@ def _whole(name: str, value: object) -> int:
     try:
         return operator.index(cast(Any, value))
     except TypeError as error:
-        raise ConfigError(f"{name} {one_line(repr(value), limit=60)}: want a whole number") from error
+        raise ConfigError(f"got {name} {one_line(repr(value), limit=60)}, expected a whole number") from error
 
 
 def _number(name: str, value: object) -> float | None:
@@ -257,4 +261,4 @@ def _number(name: str, value: object) -> float | None:
             raise TypeError("text")
         return float(cast(Any, value))
     except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"{name} {one_line(repr(value), limit=60)}: want a number") from error
+        raise ConfigError(f"got {name} {one_line(repr(value), limit=60)}, expected a number") from error

@@ -36,7 +36,7 @@ def parse(cls: type[C], data: Mapping[str, Any], *, where: str = "") -> C:
     known = {f.name: f for f in fields(cls) if f.init}  # type: ignore[arg-type]
     for key in data:
         if key not in known:
-            raise ConfigError(f"unknown key {_join(where, key)!r}: {_nearest(key, known)}")
+            raise ConfigError(f"got the unknown key {_join(where, key)!r}{_nearest(key, known)}")
     values = {}
     for name, f in known.items():
         if name in data:
@@ -82,7 +82,7 @@ def dump_toml(config: object) -> str:
 
 def check_seed(seed: int) -> int:
     if not 0 <= seed < 2**63:
-        raise ConfigError(f"seed {seed}: want a whole number from 0 to 2^63 − 1")
+        raise ConfigError(f"got seed {seed}, expected a whole number from 0 to 2^63 − 1")
     return seed
 
 
@@ -91,11 +91,11 @@ def _pairs(tokens: Sequence[str]) -> list[tuple[str, str]]:
     while rest:
         token = rest.pop(0)
         if not token.startswith("--") or len(token) == 2:
-            raise ConfigError(f"{token!r} came: want --section.key value")
+            raise ConfigError(f"got {token!r}, expected --section.key value")
         name, equals, text = token[2:].partition("=")
         if not equals:
             if not rest:
-                raise ConfigError(f"--{name} has no value: want --{name} value")
+                raise ConfigError(f"got --{name} without a value, expected --{name} value")
             text = rest.pop(0)
         pairs.append((name.replace("-", "_"), text))
     return pairs
@@ -108,7 +108,7 @@ def _type(hint: Any, f: "Field[Any]", raw: Any) -> Any:
         return hint
     kind = raw.get("kind", next(iter(kinds)))
     if kind not in kinds:
-        raise ConfigError(f"{f.name}.kind = {kind!r}: {_nearest(str(kind), kinds)}")
+        raise ConfigError(f"got {f.name}.kind = {kind!r}{_nearest(str(kind), kinds)}")
     return kinds[kind]
 
 
@@ -122,7 +122,7 @@ def _value(hint: Any, raw: Any, where: str) -> Any:
         return _tuple(get_args(hint), raw, where)
     if is_dataclass(hint):
         if not isinstance(raw, Mapping):
-            raise ConfigError(f"{where} = {raw!r}: want a section with keys")
+            raise ConfigError(f"got {where} = {raw!r}, expected a section with keys")
         table = {k: v for k, v in raw.items() if k != "kind" or _has_kind(hint)}
         return parse(typing.cast(type, hint), table, where=where)
     return _scalar(hint, raw, where)
@@ -137,7 +137,7 @@ def _scalar(hint: Any, raw: Any, where: str) -> Any:
         return str(raw)
     if isinstance(raw, hint) and not isinstance(raw, bool):
         return raw
-    raise ConfigError(f"{where} = {raw!r}: want {_name(hint)}")
+    raise ConfigError(f"got {where} = {raw!r}, expected {_name(hint)}")
 
 
 def _union(hint: Any, raw: Any, where: str) -> Any:
@@ -152,22 +152,22 @@ def _union(hint: Any, raw: Any, where: str) -> Any:
                 reasons.append(str(error))
     if len(reasons) == 1:
         raise ConfigError(reasons[0])
-    raise ConfigError(f"{where} = {raw!r}: want {' or '.join(_name(a) for a in get_args(hint))}")
+    raise ConfigError(f"got {where} = {raw!r}, expected {' or '.join(_name(a) for a in get_args(hint))}")
 
 
 def _literal(allowed: tuple[Any, ...], raw: Any, where: str) -> Any:
     if raw not in allowed:
-        raise ConfigError(f"{where} = {raw!r}: want one of {', '.join(map(str, allowed))}")
+        raise ConfigError(f"got {where} = {raw!r}, expected one of {', '.join(map(str, allowed))}")
     return raw
 
 
 def _tuple(items: tuple[Any, ...], raw: Any, where: str) -> tuple[Any, ...]:
     if not isinstance(raw, (list, tuple)):
-        raise ConfigError(f"{where} = {raw!r}: want a list")
+        raise ConfigError(f"got {where} = {raw!r}, expected a list")
     if len(items) == 2 and items[1] is Ellipsis:
         items = (items[0],) * len(raw)
     if len(items) != len(raw):
-        raise ConfigError(f"{where} has {len(raw)} values: want {len(items)}")
+        raise ConfigError(f"got {len(raw)} values for {where}, expected {len(items)}")
     return tuple(_value(item, r, f"{where}[{i}]") for i, (item, r) in enumerate(zip(items, raw, strict=True)))
 
 
@@ -205,7 +205,7 @@ def _has_kind(hint: Any) -> bool:
 def _nearest(key: str, known: typing.Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"want one of {', '.join(names)}"
+    return f"; did you mean {close[0]!r}?" if close else f", expected one of {', '.join(names)}"
 
 
 def _join(where: str, key: str) -> str:

@@ -1,4 +1,4 @@
-"""Errors that say what came, what was wanted, what to do; the command line prints one line and exits with 2."""
+"""Errors that say what was got, what was expected, what to do; the command line prints one line and exits with 2."""
 
 
 class BayesMRIError(Exception):

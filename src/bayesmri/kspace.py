@@ -55,8 +55,8 @@ class KSpace:
         check_grid(self.z.shape, ndim=4, axes="(slices, coils, H, W)")
         if self.mask.shape != self.z.shape[-1:]:
             raise MaskError(
-                f"a mask of shape {self.mask.shape} came with {self.z.shape[-1]} columns of k-space: "
-                "want one bool per column (phase encoding is the last axis)"
+                f"got a mask of shape {self.mask.shape} with {self.z.shape[-1]} columns of k-space, "
+                "expected one bool per column (phase encoding is the last axis)"
             )
         if not self.mask.any():
             raise DataError("k-space holds no acquired line: every column is zero")
@@ -112,12 +112,12 @@ class Images:
 def check_grid(shape: tuple[int, ...], *, ndim: int, axes: str) -> None:
     """Every axis is there and none is empty; the image is large enough to mean something."""
     if len(shape) != ndim:
-        raise ShapeError(f"an array of shape {shape} came: want {ndim} axes {axes}")
+        raise ShapeError(f"got an array of shape {shape}, expected {ndim} axes {axes}")
     if 0 in shape:
         empty = axes.strip("()").split(", ")[shape.index(0)]
-        raise ShapeError(f"an array of shape {shape} came: the axis of {empty} is empty")
+        raise ShapeError(f"got an array of shape {shape}, whose axis of {empty} is empty, expected at least 1")
     if min(shape[-2:]) < MIN_SIZE:
-        raise ShapeError(f"an image of {shape[-2]}x{shape[-1]} pixels came: want at least {MIN_SIZE}x{MIN_SIZE}")
+        raise ShapeError(f"got an image of {shape[-2]}x{shape[-1]} pixels, expected at least {MIN_SIZE}x{MIN_SIZE}")
 
 
 def check_finite(name: str, array: NDArray[np.generic]) -> None:
@@ -126,6 +126,6 @@ def check_finite(name: str, array: NDArray[np.generic]) -> None:
         bad = int(part.size - np.count_nonzero(np.isfinite(part)))
         if bad:
             raise DataError(
-                f"{name} holds {bad} NaN or Inf values, first in slice {index}: "
-                "want finite numbers; export the data again or drop that slice"
+                f"{name} holds {bad} NaN or Inf values, first in slice {index}, "
+                "expected finite numbers; export the data again or drop that slice"
             )

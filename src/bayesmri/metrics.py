@@ -115,13 +115,15 @@ def _checked(X: Volume, Y: Volume) -> tuple[Tensor, Tensor]:
     X, Y = _float64(X), _float64(Y)
     if X.shape != Y.shape or Y.ndim != 3:
         raise ShapeError(
-            f"a reconstruction {tuple(X.shape)} came with a truth {tuple(Y.shape)}: "
-            "want two volumes of one shape (slices, H, W)"
+            f"got a reconstruction {tuple(X.shape)} with a truth {tuple(Y.shape)}, "
+            "expected two volumes of one shape (slices, H, W)"
         )
     if 0 in Y.shape or min(Y.shape[-2:]) < WINDOW:
-        raise ShapeError(f"a volume {tuple(Y.shape)} came: SSIM wants slices of at least {WINDOW}x{WINDOW} pixels")
+        raise ShapeError(
+            f"got a volume {tuple(Y.shape)}, expected slices of at least {WINDOW}x{WINDOW} pixels for SSIM"
+        )
     if not (X.isfinite().all() and Y.isfinite().all()):
-        raise DataError("the reconstruction or the truth holds NaN or Inf: metrics want finite numbers")
+        raise DataError("the reconstruction or the truth holds NaN or Inf, expected finite numbers for metrics")
     if Y.max() <= 0:
         raise DataError("the truth has no positive pixel: metrics are relative to its maximum; give one with signal")
     return X, Y
@@ -131,5 +133,7 @@ def _float64(V: Volume) -> Tensor:
     """On the CPU, where float64 exists on every machine."""
     array = V.detach().cpu().numpy() if isinstance(V, Tensor) else np.asarray(V)
     if np.iscomplexobj(array):
-        raise DataError("complex images came: metrics compare magnitudes; take the root-sum-of-squares first")
+        raise DataError(
+            "got complex images, expected magnitudes, which metrics compare; take the root-sum-of-squares first"
+        )
     return torch.from_numpy(array.astype(np.float64))

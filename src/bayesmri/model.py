@@ -48,7 +48,7 @@ class Coils:
 
     def __post_init__(self) -> None:
         if self.Q < 1:
-            raise ConfigError(f"a model of Q = {self.Q} coils: want at least 1")
+            raise ConfigError(f"got a model of Q = {self.Q} coils, expected at least 1")
 
     def prepare(self, z: Tensor) -> Tensor:
         """k-space of one volume as the model takes it: (..., Q', H, W) → (..., Q, H, W)."""
@@ -58,7 +58,8 @@ class Coils:
             return z if z.shape[-3] == 1 else compress_coils(z, min(self.Q, z.shape[-3]))
         if z.shape[-3] != self.Q:
             raise ModelError(
-                f"data of {z.shape[-3]} coils came to a model of {self.Q} raw coils: take a model of virtual coils"
+                f"got data of {z.shape[-3]} coil{'s' * (z.shape[-3] != 1)} for a model of {self.Q} raw "
+                f"coil{'s' * (self.Q != 1)}; take a model that knows coils"
                 + (", or combine the coils to one" if self.Q == 1 else f", or data of {self.Q} coils")
             )
         return z

@@ -61,11 +61,13 @@ def open_record(path: Path) -> tuple[dict[str, Any], Path]:
     except FileNotFoundError as error:
         raise ModelError(f"{path.name} is missing: a model is a .json file with its .safetensors beside it") from error
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ModelError(f"{path.name} is not a bayesmri model: want the .json file that training writes") from error
+        raise ModelError(
+            f"{path.name} is not a bayesmri model, expected the .json file that training writes"
+        ) from error
     if digest != digest_of(record):
         raise ModelError(f"{path.name} is damaged: its content does not match its sha256; copy it again")
     if version not in READABLE:
-        raise ModelError(f"{path.name} has format {version}, want {FORMAT}: use the version that wrote it")
+        raise ModelError(f"{path.name} has format {version}, expected {FORMAT}; use the version that wrote it")
     return record, path
 
 

@@ -67,7 +67,7 @@ def descend(
             so that memory stays flat in S at the price of one more ∇R per step.
     """
     if S < 1:
-        raise ConfigError(f"S = {S} steps: want at least 1")
+        raise ConfigError(f"got S = {S} steps, expected at least 1")
     h = T / S
     step_on_R = h if rho is None else rho
 

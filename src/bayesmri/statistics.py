@@ -46,8 +46,8 @@ class Moments:
         """
         if self.mean.shape != other.mean.shape or self.mean.dtype != other.mean.dtype:
             raise ShapeError(
-                f"moments of {self.mean.dtype} {tuple(self.mean.shape)} and {other.mean.dtype} "
-                f"{tuple(other.mean.shape)} came: want the same kind of value in both"
+                f"got moments of {self.mean.dtype} {tuple(self.mean.shape)} and {other.mean.dtype} "
+                f"{tuple(other.mean.shape)}, expected the same kind of value in both"
             )
         n = self.n + other.n
         delta = other.mean - self.mean
@@ -89,7 +89,7 @@ def summarize(samples: Iterable[Tensor]) -> Summary:
         new = Summary.of(x)
         summary = new if summary is None else summary.merge(new)
     if summary is None:
-        raise DataError("no samples came: a mean wants at least one")
+        raise DataError("got no samples, expected at least one for a mean")
     return summary
 
 

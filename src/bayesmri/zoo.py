@@ -175,7 +175,9 @@ def _record(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ModelError(f"the model {path.name} is damaged ({error}): install or copy it again") from error
     if not (isinstance(record, dict) and isinstance(record.get("regularizer"), dict)):
-        raise ModelError(f"{path.name} is not a bayesmri model: want the .json file that training or publish writes")
+        raise ModelError(
+            f"{path.name} is not a bayesmri model, expected the .json file that training or publish writes"
+        )
     return record
 
 

@@ -36,7 +36,7 @@ class Span:
 def subset_sizes(samples: int, sizes: tuple[int, ...] = SIZES) -> tuple[int, ...]:
     """Those of the sizes that `samples` has room for, and all samples at once."""
     if samples < 1:
-        raise DataError(f"{samples} samples came: want at least 1 to average")
+        raise DataError(f"got {samples} samples, expected at least 1 to average")
     return (*(n for n in sizes if n < samples), samples)
 
 
@@ -46,7 +46,7 @@ def spans(samples: Volume, score: Callable[[Volume], float]) -> list[Span]:
     samples: (slices, N, h, w); the same subset of indices is taken in every slice. score: of (slices, h, w).
     """
     if samples.ndim != 4 or 0 in samples.shape:
-        raise ShapeError(f"samples {samples.shape} came: want (slices, N, h, w)")
+        raise ShapeError(f"got samples {samples.shape}, expected (slices, N, h, w)")
     N = samples.shape[1]
     return [
         Span(n, tuple(score(samples[:, i : i + n].mean(axis=1, dtype=np.float64)) for i in range(0, N - n + 1, n)))
@@ -57,7 +57,7 @@ def spans(samples: Volume, score: Callable[[Volume], float]) -> list[Span]:
 def over_volumes(parts: list[list[Span]]) -> list[Span]:
     """The mean score over volumes of each subset, by n; every volume with the same N."""
     if not parts or len({tuple((s.n, len(s.scores)) for s in part) for part in parts}) != 1:
-        raise DataError("spans of different numbers of samples came: want the same N in every volume")
+        raise DataError("got spans of different numbers of samples, expected the same N in every volume")
     return [
         Span(
             parts[0][i].n,

@@ -54,7 +54,7 @@ class LayerCovariance:
 def layer_covariances(L: Mapping[str, Tensor]) -> list[LayerCovariance]:
     """(1/n) Σ llᵀ of every layer, in the order of the network: macroblock, residual block, K1 before K2."""
     if not L:
-        raise ModelError("a posterior without stochastic kernels came: there is no covariance to show")
+        raise ModelError("got a posterior without stochastic kernels, which has no covariance to show")
     layers = [_layer(name, l) for name, l in L.items()]
     return sorted(layers, key=lambda layer: (layer.macroblock or 0, layer.residual or 0, layer.kernel, layer.name))
 

@@ -93,10 +93,10 @@ def eigenfunction(
     Ends early where ‖e‖ falls below tolerance · ‖∇R(v₀)‖, or where rounding leaves nothing to gain.
     """
     if iterations < 1:
-        raise ConfigError(f"{iterations} iterations: want at least 1, such as {ITERATIONS}")
+        raise ConfigError(f"got {iterations} iterations, expected at least 1, such as {ITERATIONS}")
     radius = float(norm(start))
     if not 0 < radius < float("inf"):
-        raise DataError(f"a start of norm {radius:g} came: want a finite image that is not zero")
+        raise DataError(f"got a start of norm {radius:g}, expected a finite image that is not zero")
     first = here = state_at(reg, start)
     unit = float(norm(first.gradient))
     residuals, eigenvalues = [first.residual], [first.eigenvalue]

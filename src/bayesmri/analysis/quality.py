@@ -78,7 +78,7 @@ def sparsification(
     """
     sigma, e = checked(std, error)
     if fractions.size < 2 or fractions[0] != 0 or np.any(np.diff(fractions) <= 0) or not fractions[-1] < 1:
-        raise DataError("fractions to remove came out of order: want them to rise from 0 and stay below 1")
+        raise DataError("got fractions to remove that are out of order, expected them to rise from 0 and stay below 1")
     cost = np.abs(e) if measure == "mae" else np.square(e)
     kept = sigma.size - np.floor(fractions * sigma.size + 1e-9).astype(np.intp)  # 0.29 · 100 is 28.999…
     remaining = (_mean_of_smallest(order, cost, kept) for order in (sigma, cost))
@@ -100,7 +100,7 @@ def foreground(truth: ArrayLike, *, share: float = FOREGROUND) -> NDArray[np.boo
     """Where the truth exceeds a share of its maximum: the body, without the air around it."""
     Y = np.asarray(truth)
     if not 0 <= share < 1:
-        raise DataError(f"a foreground above {share:g} of the maximum came: want a share from 0 to below 1")
+        raise DataError(f"got a foreground above {share:g} of the maximum, expected a share from 0 to below 1")
     if Y.size == 0 or not np.isfinite(Y).all() or not Y.max() > 0:
         raise DataError("the truth has no positive pixel or holds NaN or Inf: there is no foreground to judge")
     inside: NDArray[np.bool_] = np.greater(Y, share * Y.max())
@@ -111,11 +111,13 @@ def checked(std: ArrayLike, error: ArrayLike) -> tuple[Floats, Floats]:
     """Both as flat float64, of one shape and finite, σ̂ ≥ 0; the error keeps its sign."""
     sigma, e = np.asarray(std, dtype=np.float64), np.asarray(error, dtype=np.float64)
     if sigma.shape != e.shape or sigma.size == 0:
-        raise ShapeError(f"a standard deviation {sigma.shape} came with an error {e.shape}: want equal, not empty")
+        raise ShapeError(
+            f"got a standard deviation {sigma.shape} with an error {e.shape}, expected equal shapes, not empty"
+        )
     if not (np.isfinite(sigma).all() and np.isfinite(e).all()):
-        raise DataError("the standard deviation or the error holds NaN or Inf: want finite numbers")
+        raise DataError("the standard deviation or the error holds NaN or Inf, expected finite numbers")
     if sigma.min() < 0:
-        raise DataError(f"a standard deviation of {sigma.min():g} came: want none below 0")
+        raise DataError(f"got a standard deviation of {sigma.min():g}, expected none below 0")
     return sigma.ravel(), e.ravel()
 
 

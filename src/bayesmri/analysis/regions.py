@@ -39,9 +39,9 @@ def most_spread(std: Image, *, size: int, count: int = COUNT) -> list[Region]:
     Fewer than `count` where there is no room left.
     """
     if std.ndim != 2 or not 1 <= size <= min(std.shape):
-        raise ShapeError(f"regions of {size} pixels in an image {std.shape} came: want (h, w) with room for one")
+        raise ShapeError(f"got regions of {size} pixels in an image {std.shape}, expected (h, w) with room for one")
     if count < 1:
-        raise ConfigError(f"{count} regions: want at least 1")
+        raise ConfigError(f"got {count} regions, expected at least 1")
     means = _window_sums(np.square(std, dtype=np.float64), size)
     found: list[Region] = []
     while len(found) < count and np.isfinite(means).any():
@@ -67,7 +67,7 @@ def most_telling(image: Image, std: Image | None, *, size: int) -> list[Region]:
 def most_different(samples: Image) -> tuple[int, int]:
     """i < j with the largest ‖X_i − X_j‖ of (N, h, w), N ≥ 2."""
     if samples.ndim != 3 or len(samples) < 2:
-        raise ShapeError(f"samples {samples.shape} came: want at least two, (N, h, w)")
+        raise ShapeError(f"got samples {samples.shape}, expected at least two, (N, h, w)")
     flat = samples.reshape(len(samples), -1).astype(np.float64)
     flat = flat - flat.mean(axis=0)  # small numbers: what the samples share would cancel with loss of digits
     squares = np.sum(flat * flat, axis=1)

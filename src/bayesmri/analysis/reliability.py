@@ -27,7 +27,7 @@ class Reliability:
 
     def __add__(self, other: "Reliability") -> "Reliability":
         if not np.array_equal(self.edges, other.edges):
-            raise DataError("reliabilities of different bins came: want the same edges in both")
+            raise DataError("got reliabilities of different bins, expected the same edges in both")
         return Reliability(
             self.edges, self.count + other.count, self.variance + other.variance, self.power + other.power
         )
@@ -52,7 +52,7 @@ def reliability(std: ArrayLike, error: ArrayLike, *, edges: Floats = EDGES) -> R
     """Of one image; both in units of the truth's maximum where images are to be added."""
     sigma, e = checked(std, error)
     if edges.size == 0 or np.any(np.diff(edges) <= 0):
-        raise DataError("bins of the standard deviation came out of order: want edges that rise")
+        raise DataError("got bins of the standard deviation that are out of order, expected edges that rise")
     bins = np.searchsorted(edges, sigma, side="right")
     n = edges.size + 1
     return Reliability(

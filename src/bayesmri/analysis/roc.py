@@ -101,9 +101,9 @@ def summary(
 def checked(score: ArrayLike, wrong: ArrayLike) -> tuple[Floats, Bools]:
     s, w = np.asarray(score, dtype=np.float64).ravel(), np.asarray(wrong, dtype=bool).ravel()
     if s.shape != w.shape or s.size == 0:
-        raise ShapeError(f"{s.size} scores came with {w.size} answers: want as many of both, and some")
+        raise ShapeError(f"got {s.size} scores with {w.size} answers, expected as many of both, and at least one")
     if not np.isfinite(s).all():
-        raise DataError("scores hold NaN or Inf: want finite numbers")
+        raise DataError("scores hold NaN or Inf, expected finite numbers")
     return s, w
 
 

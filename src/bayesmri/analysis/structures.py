@@ -75,7 +75,7 @@ def draw_structures(
     peak: the maximum of the volume, that says what is body and what is air.
     """
     if image.ndim != 2:
-        raise ShapeError(f"an image of shape {image.shape} came: structures are planted into (h, w)")
+        raise ShapeError(f"got an image of shape {image.shape}, expected (h, w) to plant structures into")
     Y = np.asarray(image, dtype=np.float64)
     depth = distance_transform_edt(body(Y, peak))
     found: list[Structure] = []

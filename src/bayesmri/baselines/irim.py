@@ -36,13 +36,13 @@ class IRIMConfig:
         check_counts("i-RIM", self, "Q", "steps")
         if len(self.hidden) != len(self.strides) or not self.hidden or min(self.hidden + self.strides) < 1:
             raise ConfigError(
-                f"i-RIM with {len(self.hidden)} hidden widths and {len(self.strides)} strides: "
-                "want as many of each, all at least 1"
+                f"got an i-RIM with {len(self.hidden)} hidden widths and {len(self.strides)} strides, "
+                "expected as many of each, all at least 1"
             )
         if self.channels < 4 * self.Q or self.channels % 2:
             raise ConfigError(
-                f"i-RIM with {self.channels} channels for Q = {self.Q}: want an even number of at least {4 * self.Q}, "
-                "for the estimate, the gradient and a memory"
+                f"got an i-RIM with {self.channels} channels for Q = {self.Q}, expected an even number of at "
+                f"least {4 * self.Q}, for the estimate, the gradient and a memory"
             )
 
 
@@ -77,7 +77,7 @@ class IRIM(Network):
     def start(self, z: Tensor) -> Tensor:
         """(F⁻¹z, 0), real (B, channels, H, W)."""
         if z.shape[-3] != self.config.Q:
-            raise ShapeError(f"data of {z.shape[-3]} coils came to an i-RIM of {self.config.Q}: compress the coils")
+            raise ShapeError(f"got data of {z.shape[-3]} coils for an i-RIM of {self.config.Q}; compress the coils")
         x = to_real(ifft2c(z))
         return F.pad(x, (0, 0, 0, 0, 0, self.config.channels - x.shape[-3]))
 

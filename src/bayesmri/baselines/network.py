@@ -92,12 +92,12 @@ class BoundNetwork:
         """The mask as networks take it, bool (B or 1, 1, 1, W); what they cannot take is refused."""
         check_mask(z, mask)
         if z.ndim != 4 or not z.is_complex():
-            raise ShapeError(f"{z.dtype} of shape {tuple(z.shape)} came: want complex k-space (B, Q, H, W)")
+            raise ShapeError(f"got {z.dtype} of shape {tuple(z.shape)}, expected complex k-space (B, Q, H, W)")
         least = self.network.smallest()
         if min(z.shape[-2:]) < least:
             raise ShapeError(
-                f"an image of {z.shape[-2]} x {z.shape[-1]} came: this network halves it several times "
-                f"and wants at least {least} rows and columns"
+                f"got an image of {z.shape[-2]} x {z.shape[-1]}, expected at least {least} rows and columns, "
+                "since this network halves it several times"
             )
         return mask.reshape(-1, 1, 1, mask.shape[-1])
 
@@ -125,7 +125,7 @@ def check_counts(name: str, config: object, *fields: str) -> None:
     """The named fields of a configuration are at least 1."""
     for field_name in fields:
         if getattr(config, field_name) < 1:
-            raise ConfigError(f"{name} with {field_name} = {getattr(config, field_name)}: want at least 1")
+            raise ConfigError(f"got {name} with {field_name} = {getattr(config, field_name)}, expected at least 1")
 
 
 def to_unit(z: Tensor) -> tuple[Tensor, Tensor]:

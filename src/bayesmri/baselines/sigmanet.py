@@ -50,11 +50,11 @@ class SigmaNetConfig:
     def __post_init__(self) -> None:
         check_counts("Σ-Net", self, "Q", "iterations", "features", "blocks")
         if self.iterations > MOST:
-            raise ConfigError(f"Σ-Net with iterations = {self.iterations}: want at most {MOST}")
+            raise ConfigError(f"got a Σ-Net with iterations = {self.iterations}, expected at most {MOST}")
         if not self.members or len(set(self.members)) != len(self.members) or set(self.members) - set(get_args(Member)):
             raise ConfigError(
-                f"Σ-Net with members {', '.join(self.members) or 'none'}: "
-                f"want some of {', '.join(get_args(Member))}, each once"
+                f"got a Σ-Net with members {', '.join(self.members) or 'none'}, "
+                f"expected some of {', '.join(get_args(Member))}, each once"
             )
 
 
@@ -92,7 +92,7 @@ class SigmaNet(Network):
     def member(self, name: Member, z: Tensor, mask: Tensor, s: Tensor) -> Tensor:
         """The coil images of one member, complex (B, Q, H, W)."""
         if name == "pcn" and z.shape[-3] != self.config.Q:
-            raise ShapeError(f"data of {z.shape[-3]} coils came to a Σ-Net of {self.config.Q}: compress the coils")
+            raise ShapeError(f"got data of {z.shape[-3]} coils for a Σ-Net of {self.config.Q}; compress the coils")
         x = ifft2c(z)
         m = x if name == "pcn" else combine(s, x)
         for _ in range(self.config.iterations):

@@ -26,9 +26,9 @@ class TotalVariation:
 
     def __post_init__(self) -> None:
         if not (self.weight >= 0 and math.isfinite(self.weight)):
-            raise ConfigError(f"TV weight {self.weight:g}: want a number of at least 0, such as 0.003")
+            raise ConfigError(f"got the TV weight {self.weight:g}, expected a number of at least 0, such as 0.003")
         if self.iterations < 1:
-            raise ConfigError(f"{self.iterations} TV iterations: want at least 1")
+            raise ConfigError(f"got {self.iterations} TV iterations, expected at least 1")
 
     def __call__(self, z: Tensor, mask: Tensor) -> Tensor:
         if self.weight == 0:

@@ -43,9 +43,13 @@ class UNetConfig:
     def __post_init__(self) -> None:
         check_counts("U-Net", self, "Q", "features", "pools")
         if not 0 <= self.dropout < 1:
-            raise ConfigError(f"U-Net with dropout = {self.dropout}: want a probability from 0 to below 1, such as 0.1")
+            raise ConfigError(
+                f"got a U-Net with dropout = {self.dropout}, expected a probability from 0 to below 1, such as 0.1"
+            )
         if self.dropout and self.variance:
-            raise ConfigError("U-Net with dropout and variance: want one of the two, so that σ̂ has one meaning")
+            raise ConfigError(
+                "got a U-Net with dropout and variance, expected one of the two, so that σ̂ has one meaning"
+            )
 
 
 @register("unet", UNetConfig)

@@ -39,8 +39,8 @@ class VarNetConfig:
         check_counts("E2E-VarNet", self, "Q", "cascades", "features", "pools", "sens_pools")
         if self.sens_features < 0 or (self.sens_features == 0 and self.Q > 1):
             raise ConfigError(
-                f"E2E-VarNet with sens_features = {self.sens_features} for Q = {self.Q} coils: "
-                "several coils have sensitivities to find; want at least 1"
+                f"got an E2E-VarNet with sens_features = {self.sens_features} for Q = {self.Q} coils, "
+                "expected at least 1, since several coils have sensitivities to find"
             )
 
 

@@ -26,9 +26,11 @@ class L1Wavelet:
 
     def __post_init__(self) -> None:
         if not (self.weight >= 0 and math.isfinite(self.weight)):
-            raise ConfigError(f"L1-wavelet weight {self.weight:g}: want a number of at least 0, such as 0.003")
+            raise ConfigError(
+                f"got the L1-wavelet weight {self.weight:g}, expected a number of at least 0, such as 0.003"
+            )
         if self.iterations < 1:
-            raise ConfigError(f"{self.iterations} L1-wavelet iterations: want at least 1")
+            raise ConfigError(f"got {self.iterations} L1-wavelet iterations, expected at least 1")
         _sigpy()
 
     def __call__(self, z: Tensor, mask: Tensor) -> Tensor:

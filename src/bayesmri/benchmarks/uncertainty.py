@@ -52,7 +52,7 @@ def bench_uncertainty(trial: Trial, *, say: Callable[[str], None] = lambda text:
     loaded = load_stochastic(trial.model or _default_model())
     method = learned(loaded.model, loaded.name, torch.device("cpu"))
     if method.predictor is None:
-        raise ModelError(f"{loaded.name} came without a predictor of its fast route: make one with bayesmri distill")
+        raise ModelError(f"got {loaded.name} without a predictor of its fast route; make one with bayesmri distill")
     rows: list[Measured] = []
     for name, kspace in _volumes(trial, loaded):
         for s in range(len(kspace.z)):

@@ -95,7 +95,7 @@ class Calibration:
         check_level(self.level)
         if not (0 <= self.factor < float("inf") and 0 < self.floor < float("inf")):
             raise ConfigError(
-                f"a bound of factor {self.factor:g}, floor {self.floor:g}: want finite numbers, floor > 0"
+                f"got a bound of factor {self.factor:g}, floor {self.floor:g}, expected finite numbers, floor > 0"
             )
 
     def bound(self, mean: Images, std: Images) -> Images:
@@ -140,7 +140,7 @@ def extra_lines(share: float, kind: MaskKind) -> int:
 
 def check_level(level: float) -> float:
     if not 0 < level < 1:
-        raise ConfigError(f"level {level:g}: want a share between 0 and 1, such as 0.9")
+        raise ConfigError(f"got the level {level:g}, expected a share between 0 and 1, such as 0.9")
     return level
 
 

@@ -39,9 +39,11 @@ def scores(error: ArrayLike, width: ArrayLike) -> NDArray[np.float32]:
     """|e| / w of all pixels, ascending. width: σ̂ + floor, positive."""
     e, w = np.asarray(error, dtype=np.float64), np.asarray(width, dtype=np.float64)
     if e.shape != w.shape or e.size == 0:
-        raise ShapeError(f"errors {e.shape} came with widths {w.shape}: want equal shapes, not empty")
+        raise ShapeError(f"got errors {e.shape} with widths {w.shape}, expected equal shapes, not empty")
     if not (np.isfinite(e).all() and np.isfinite(w).all() and w.min() > 0):
-        raise DataError("errors or widths hold NaN or Inf, or widths are not positive: want finite numbers and a floor")
+        raise DataError(
+            "errors or widths hold NaN or Inf, or widths are not positive, expected finite numbers and a floor"
+        )
     found: NDArray[np.float32] = np.sort((np.abs(e) / w).astype(np.float32), axis=None)
     return found
 
@@ -58,7 +60,7 @@ def conformal_factor(subjects: Sequence[Scores], *, level: float, cap: float = 1
     """
     budget = _budget(len(subjects), level, cap)
     if not subjects or any(s.size == 0 for s in subjects):
-        raise DataError("no subjects, or one without pixels, came to be calibrated: want scores of each")
+        raise DataError("got no subjects to calibrate, or one without pixels, expected scores of each")
     if budget < -ROUNDING:
         return math.inf
     values = np.concatenate([s[::-1] for s in subjects])
@@ -122,5 +124,7 @@ def _losses(n: int, cap: float) -> NDArray[np.float64]:
 def _budget(n: int, level: float, cap: float) -> float:
     """(n + 1) α − B: what the calibrated subjects may miss together."""
     if not 0 < level < 1 or not 1 - level < cap + ROUNDING or cap > 1:
-        raise ConfigError(f"level {level:g} with cap {cap:g} came: want 0 < 1 − level ≤ cap ≤ 1, such as 0.9 and 0.3")
+        raise ConfigError(
+            f"got the level {level:g} with the cap {cap:g}, expected 0 < 1 − level ≤ cap ≤ 1, such as 0.9 and 0.3"
+        )
     return (n + 1) * (1 - level) - cap

@@ -1,7 +1,7 @@
 """The command `bayesmri`: each verb parses, calls one function of the pipeline, and prints.
 
-Exit codes: 0 done, 1 failed, 2 misused or too much for the memory there is (one line on stderr says what came, what was
-wanted, what to do).
+Exit codes: 0 done, 1 failed, 2 misused or too much for the memory there is (one line on stderr says what was got, what
+was expected, what to do).
 """
 
 import io

@@ -49,7 +49,7 @@ def bench(
     reference
         For that: samples that the reference is made of, 256 unless given.
     seed
-        For that: of masks and samples, 0 unless given.
+        For that: seed of masks and samples, 0 unless given.
     json
         Print JSON instead of text.
     """
@@ -61,7 +61,7 @@ def bench(
         return
     if given:
         names = " and ".join(f"--{name}" for name in given)
-        raise ConfigError(f"{names} came without --uncertainty: give that too, or leave out what belongs to it")
+        raise ConfigError(f"got {names} without --uncertainty; give that too, or leave out what belongs to it")
     from bayesmri.benchmarks.speed import Effort
     from bayesmri.benchmarks.speed import bench as run
 

@@ -44,9 +44,9 @@ def distill(
     iterations
         Updates of the network.
     features
-        Of the network's finest scale.
+        Features of the network's finest scale.
     seed
-        Of slices, masks, samples and updates.
+        Seed of slices, masks, samples and updates.
     device
         auto, cpu, cuda or cuda:N; auto takes CUDA where there is any.
     json

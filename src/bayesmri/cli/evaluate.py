@@ -64,7 +64,8 @@ def evaluate(
     """
     if "multi" in track and scan.coils is not None and scan.coils < 2:
         raise ConfigError(
-            f"--coils {scan.coils} came with the multi-coil track: want at least 2, or leave one of them out"
+            f"got --coils {scan.coils} with the multi-coil track, expected at least 2; give more, or leave "
+            "one of them out"
         )
     names = tuple(name.strip() for name in methods.split(",") if name.strip())
     study = Study(

@@ -23,7 +23,7 @@ def models(name: str | None = None, /, *, markdown: bool = False, json: bool = F
     from bayesmri.report import card
 
     if name is None and markdown:
-        raise ConfigError("--markdown came without a model: give the name of one, such as bayesmri models prints")
+        raise ConfigError("got --markdown without a model; give the name of one, such as bayesmri models prints")
     if name is not None:
         model = _open(name)
         if json:

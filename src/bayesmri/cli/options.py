@@ -41,11 +41,11 @@ class Scan:
     most_coils
         Arrays of --coils to so many coils, one number for every file, instead of all alike.
     snr
-        Of simulated k-space, in dB.
+        Signal-to-noise ratio of simulated k-space, in dB.
     device
         cpu, cuda or cuda:N.
     seed
-        Of coils, phase, noise, masks and samples, together with each file's name.
+        Seed of coils, phase, noise, masks and samples, together with each file's name.
     """
 
     slices: Whole | None = None
@@ -70,5 +70,5 @@ def parse_shape(text: str) -> tuple[int, int]:
     """ "320x256" → (320, 256); one number stands for a square."""
     parts = text.lower().split("x")
     if not 1 <= len(parts) <= 2 or not all(part.isdecimal() for part in parts):
-        raise ConfigError(f"size {text!r}: want HxW in pixels, such as 320x320")
+        raise ConfigError(f"got the size {text!r}, expected HxW in pixels, such as 320x320")
     return int(parts[0]), int(parts[-1])

@@ -28,15 +28,15 @@ def publish(
     run
         Run folder (its best checkpoint is taken), checkpoint or model; a published one keeps what its card says.
     name
-        Of the model, such as tdv-mine.
+        Name of the model, such as tdv-mine.
     output
         Folder to write to; models in the package's own folder of weights are shipped with it.
     results
         JSON file of `bayesmri evaluate` on this run, for the metrics on the card, in place of any it has.
     licence
-        Of training files that do not state their own.
+        Licence of training files that do not state their own.
     processor
-        That the model was trained on, in place of what the run says.
+        Processor that the model was trained on, in place of what the run says.
     limit
         A further sentence for the limits on the card; may be repeated.
     json

@@ -66,7 +66,7 @@ def recon(
     offset
         First line of an equispaced mask outside the calibration area, from 0; drawn unless given.
     seed
-        Of the mask and of the samples, which derive their own random numbers from it.
+        Seed of the mask and of the samples, which derive their own random numbers from it.
     samples
         Draws N from the model's posterior, such as 32: writes their mean and pixelwise standard deviation. None are
         drawn unless given: the reconstruction at the posterior's mean takes 1/N of the time.
@@ -77,8 +77,8 @@ def recon(
         standard deviation of them, nearer to those of many samples than the few themselves are; bench --uncertainty
         measures how near. Deviations in k-space and of coils are those of the few.
     level
-        Of the calibrated error bound, such as 0.9; refused where the model has none for such data. Unless given, a
-        calibrated model writes the bound of its highest level wherever one holds.
+        Level of the calibrated error bound, such as 0.9; refused where the model has none for such data. Unless given,
+        a calibrated model writes the bound of its highest level wherever one holds.
     tv_weight
         Weight of total variation, for data scaled to a zero-filled maximum of 1.
     coils
@@ -101,7 +101,9 @@ def recon(
         Print JSON instead of text.
     """
     if method is not None and model is not None:
-        raise ConfigError(f"the method {method} and the model {model} came: leave one of the two out")
+        raise ConfigError(
+            f"got both the method {method} and the model {model}, expected one of them; leave one of the two out"
+        )
     keep_memory()
     sampling = Sampling(acceleration, center_fraction, mask, offset, seed)
     options = Options(

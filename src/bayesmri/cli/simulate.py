@@ -36,17 +36,17 @@ def simulate(
     phantom
         Draw this anatomy instead of reading images.
     contrast
-        Of the phantom: proton density, without or with fat saturation; PD unless given.
+        Contrast of the phantom: proton density, without or with fat saturation; PD unless given.
     size
-        Of the phantom, HxW in pixels; 320x320 unless given.
+        Size of the phantom, HxW in pixels; 320x320 unless given.
     slices
-        Of the phantom; 1 unless given.
+        Slices of the phantom; 1 unless given.
     coils
         Receive coils around the object.
     snr
         Power signal-to-noise ratio of k-space in dB; no noise unless given.
     seed
-        Of anatomy, phase, coils and noise.
+        Seed of anatomy, phase, coils and noise.
     json
         Print JSON instead of text.
     """
@@ -72,7 +72,10 @@ def _source(
         drawn = {"--contrast": contrast, "--size": size, "--slices": slices}
         given = [name for name, value in drawn.items() if value is not None]
         if given:
-            raise ConfigError(f"{', '.join(given)} came with images, which have their own: it belongs to --phantom")
+            raise ConfigError(
+                f"got {', '.join(given)} with images, which have their own, expected it with --phantom only; "
+                "leave one of them out"
+            )
         return images
     if phantom is None or images is not None:
         raise ConfigError("give either IMAGES or --phantom knee|head, and not both")

@@ -54,11 +54,11 @@ def study(
     samples
         Draws N from the posterior for every slice; 32 unless given.
     iterations
-        Of the search for eigenfunctions; 300 unless given.
+        Iterations of the search for eigenfunctions; 300 unless given.
     errors
         Show error maps in the overview, too.
     level
-        Of the error bounds in the study of calibration; 0.9 unless given.
+        Level of the error bounds in the study of calibration; 0.9 unless given.
     numbers
         The .json file of a study made before: draw its figure again, of the numbers alone. Studies whose figures show
         images have to be made again instead.
@@ -94,7 +94,7 @@ def study(
 
 def _redraw(name: str, numbers: Path, output: Path, *, given: bool, as_json: bool) -> None:
     if given:
-        raise ConfigError("--numbers came with models or data: the figure is of the numbers alone; leave them out")
+        raise ConfigError("got --numbers with models or data, but the figure is of the numbers alone; leave them out")
     from bayesmri.studies.redraw import redraw_study
 
     record, text = redraw_study(name, numbers, output)

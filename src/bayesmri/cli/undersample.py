@@ -43,7 +43,7 @@ def undersample(
     truth
         Keep the fully sampled image in the output, so that reconstructions of it can be judged.
     seed
-        Of the mask.
+        Seed of the mask.
     json
         Print JSON instead of text.
     """

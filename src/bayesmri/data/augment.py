@@ -29,9 +29,11 @@ class Augment:
         for name in ("gamma", "resize"):
             low, high = getattr(self, name)
             if not 0 < low <= high:
-                raise ConfigError(f"augment.{name} = [{low}, {high}]: want two positive numbers, the smaller first")
+                raise ConfigError(
+                    f"got augment.{name} = [{low}, {high}], expected two positive numbers, the smaller first"
+                )
         if not 0 <= self.jitter < 1:
-            raise ConfigError(f"augment.jitter = {self.jitter}: want a share of at least 0 and below 1")
+            raise ConfigError(f"got augment.jitter = {self.jitter}, expected a share of at least 0 and below 1")
 
 
 def uniform(ends: tuple[float, float], rng: torch.Generator) -> float:

@@ -37,10 +37,10 @@ class SourceConfig:
     def __post_init__(self) -> None:
         if (self.path is None) == (self.phantom is None):
             raise ConfigError(
-                "a data source wants either a path or a phantom (knee, head, leaves), not both and not neither"
+                "got a data source with both a path and a phantom (knee, head, leaves), or neither, expected one"
             )
         if not (self.weight >= 0 and math.isfinite(self.weight)):
-            raise ConfigError(f"a data source of weight {self.weight}: want a number of at least 0")
+            raise ConfigError(f"got a data source of weight {self.weight}, expected a number of at least 0")
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _probe_h5(path: Path, layout: str, source: int) -> Volume:
         data = dataset(file, layout)
         if data.ndim not in wanted:
             axes = " or ".join(map(str, wanted))
-            raise DataError(f"`{layout}` in {path.name} has shape {data.shape}: want {axes} axes")
+            raise DataError(f"`{layout}` in {path.name} has shape {data.shape}, expected {axes} axes")
         if "mask" in names(file):
             _check_full(path, bool(dataset(file, "mask")[()].all()))
         subject = _subject(file, path)
@@ -195,4 +195,4 @@ def _probe_h5(path: Path, layout: str, source: int) -> Volume:
 
 def _check_full(path: Path, full: bool) -> None:
     if not full:
-        raise DataError(f"{path.name} is undersampled: training wants fully sampled k-space or magnitude images")
+        raise DataError(f"{path.name} is undersampled, expected fully sampled k-space or magnitude images for training")

@@ -66,13 +66,15 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         if not self.sources:
-            raise ConfigError("data.sources is empty: want at least one [[data.sources]] with a path or a phantom")
+            raise ConfigError("data.sources is empty, expected at least one [[data.sources]] with a path or a phantom")
         if not 0 <= self.val_fraction < 1:
-            raise ConfigError(f"data.val_fraction = {self.val_fraction}: want a share of at least 0 and below 1")
+            raise ConfigError(
+                f"got data.val_fraction = {self.val_fraction}, expected a share of at least 0 and below 1"
+            )
         for name in ("patch_rows", "patch_cols"):
             value = getattr(self, name)
             if value is not None and value < 16:
-                raise ConfigError(f"data.{name} = {value}: want at least 16")
+                raise ConfigError(f"got data.{name} = {value}, expected at least 16")
 
 
 @dataclass(frozen=True)

@@ -39,15 +39,23 @@ class PhantomSpec:
 
     def __post_init__(self) -> None:
         if self.anatomy not in get_args(Anatomy):
-            raise ConfigError(f"unknown anatomy {self.anatomy!r}: want one of {', '.join(get_args(Anatomy))}")
+            raise ConfigError(
+                f"got the unknown anatomy {self.anatomy!r}, expected one of {', '.join(get_args(Anatomy))}"
+            )
         if self.contrast not in get_args(Contrast):
-            raise ConfigError(f"unknown contrast {self.contrast!r}: want one of {', '.join(get_args(Contrast))}")
+            raise ConfigError(
+                f"got the unknown contrast {self.contrast!r}, expected one of {', '.join(get_args(Contrast))}"
+            )
         if len(self.shape) != 2 or min(self.shape) < MIN_SIZE:
-            raise ShapeError(f"a phantom of shape {tuple(self.shape)}: want (H, W), each at least {MIN_SIZE} pixels")
+            raise ShapeError(
+                f"got a phantom of shape {tuple(self.shape)}, expected (H, W), each at least {MIN_SIZE} pixels"
+            )
         if self.slices < 1:
-            raise ShapeError(f"a phantom of {self.slices} slices: want at least 1")
+            raise ShapeError(f"got a phantom of {self.slices} slices, expected at least 1")
         if self.fine**2 * math.prod(self.shape) > MAX_PIXELS or 4 * self.slices * math.prod(self.shape) > byte_budget():
-            raise ShapeError(f"a phantom of {self.slices} slices of {sizes(self.shape)} pixels: want fewer pixels")
+            raise ShapeError(
+                f"got a phantom of {self.slices} slices of {sizes(self.shape)} pixels, expected fewer pixels"
+            )
 
     @property
     def fine(self) -> int:

@@ -26,7 +26,8 @@ class Scanner:
     def __post_init__(self) -> None:
         if self.snr_db is not None and not abs(self.snr_db) <= MAX_DB:
             raise ConfigError(
-                f"a signal-to-noise ratio of {self.snr_db:g} dB: want a number from −{MAX_DB} to {MAX_DB}, such as 30"
+                f"got a signal-to-noise ratio of {self.snr_db:g} dB, expected a number from −{MAX_DB} to {MAX_DB}, "
+                "such as 30"
             )
 
 
@@ -57,6 +58,6 @@ def _check_size(shape: tuple[int, ...]) -> None:
     asked, limit = math.prod(shape) * 8, byte_budget()
     if asked > limit:
         raise ConfigError(
-            f"k-space of {sizes(shape)} values = {human(asked)} was asked for: the limit is {human(limit)}; want fewer "
-            "slices, coils or pixels, or set BAYESMRI_MAX_BYTES"
+            f"got a request for k-space of {sizes(shape)} values = {human(asked)}, expected at most {human(limit)}; "
+            "take fewer slices, coils or pixels, or set BAYESMRI_MAX_BYTES"
         )

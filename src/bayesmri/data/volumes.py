@@ -124,7 +124,9 @@ def _read_slice(path: Path, layout: str, index: int) -> Array:
     with open_h5(path) as file:
         data = dataset(file, layout)
         if data.dtype.kind not in ("c" if layout == "kspace" else "uif"):
-            raise DataError(f"`{layout}` in {path.name} has dtype {data.dtype}: want complex k-space or a real image")
+            raise DataError(
+                f"`{layout}` in {path.name} has dtype {data.dtype}, expected complex k-space or a real image"
+            )
         part = np.asarray(data[index : index + 1])
     check_finite(f"`{layout}` in {path.name}", part)
     if layout == "image":

@@ -182,7 +182,8 @@ def _count_first(wanted: Wanted, R: float, request: Request) -> None:
 def _check_coils(model: "Model", coils: int) -> None:
     """Of one volume, as the model takes it; what else is wrong with a model is so for all volumes."""
     if model.coils.mode == "raw" and coils != model.coils.Q:
-        raise ShapeError(f"data of {coils} coils came to a model of {model.coils.Q} raw coils")
+        Q = model.coils.Q
+        raise ShapeError(f"got data of {coils} coil{'s' * (coils != 1)} for a model of {Q} raw coil{'s' * (Q != 1)}")
 
 
 def _cap(wanted: Wanted, n: int, *, volumes: int, pixels: int, left_out: Sequence[str]) -> float:
@@ -196,13 +197,14 @@ def _cap(wanted: Wanted, n: int, *, volumes: int, pixels: int, left_out: Sequenc
         or_level = f", or a level of at most {_down(highest)}" if n >= LEAST else ""
         without = f"; left out: {'; '.join(left_out[:3])}" if left_out else ""
         raise DataError(
-            f"{volumes} fully sampled volumes of {n} subject{'s' * (n != 1)} came to calibrate at the level {level}: "
-            f"want at least {need} subjects{or_level}, or --by-file where every file is a subject of its own{without}"
+            f"got {volumes} fully sampled volumes of {n} subject{'s' * (n != 1)} to calibrate at the level {level}, "
+            f"expected at least {need} subjects{or_level}, or --by-file where every file is a subject of "
+            f"its own{without}"
         )
     if level > highest + ROUNDING:
         raise DataError(
-            f"the level {level} lets a subject of {pixels} pixels miss less than one of them, a promise of nothing: "
-            f"want a level of at most {_down(highest)}, or more slices of every subject"
+            f"the level {level} lets a subject of {pixels} pixels miss less than one of them, a promise of nothing; "
+            f"take a level of at most {_down(highest)}, or more slices of every subject"
         )
     return cap
 
@@ -261,7 +263,7 @@ def _target(path: Path, out: Path | None) -> Path:
             raise ConfigError(f"{path.stem} is not to be written to: give -o MODEL.json, a copy with the bound is made")
         out = path
     if out.suffix != ".json":
-        raise ConfigError(f"output {out.name}: want a name that ends in .json, with the weights beside it")
+        raise ConfigError(f"got the output {out.name}, expected a name that ends in .json, with the weights beside it")
     if out.parent.resolve() == SHIPPED.resolve():
         raise OutputError(f"cannot write {out.name} into the installed package: give a folder of your own")
     for file in (out, out.with_suffix(".safetensors")):

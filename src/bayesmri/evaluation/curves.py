@@ -79,7 +79,7 @@ def _curves(text: str) -> list[dict[str, Any]]:
     before = [curve for curve in found if curve["name"] == name]
     if not before:
         held = ", ".join(curve["name"] for curve in found)
-        raise DataError(f"{parts[0].name} holds no curve {name!r}: want NAME= before it, with NAME one of {held}")
+        raise DataError(f"{parts[0].name} holds no curve {name!r}, expected NAME= before it, with NAME one of {held}")
     return [{**training_curve(parts[1:], before[0]), "name": name}] if parts[1:] else before
 
 
@@ -89,7 +89,7 @@ def _earlier(path: Path) -> list[dict[str, Any]]:
         found = _loaded(path)["curves"]
         return [{key: curve[key] for key in ("name", "runs", "loss", "validation")} for curve in found]
     except (KeyError, TypeError) as error:
-        raise DataError(f"{path.name} holds no curves: want the .json file that `bayesmri curves` wrote") from error
+        raise DataError(f"{path.name} holds no curves, expected the .json file that `bayesmri curves` wrote") from error
 
 
 def _loaded(path: Path) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def distill_file(
     device: auto, cpu, cuda or cuda:N.
     """
     if out.suffix != ".json":
-        raise ConfigError(f"output {out.name}: want a name that ends in .json, with the weights beside it")
+        raise ConfigError(f"got the output {out.name}, expected a name that ends in .json, with the weights beside it")
     check_target(out)
     check_target(out.with_suffix(".safetensors"))
     recipe = recipe or run / "config.toml"

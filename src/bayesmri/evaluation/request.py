@@ -51,7 +51,7 @@ class Acquisition:
     def __post_init__(self) -> None:
         check_seed(self.seed)
         if self.slices is not None and self.slices < 1:
-            raise ConfigError(f"{self.slices} slices of every volume: want at least 1, or leave it out for all")
+            raise ConfigError(f"got {self.slices} slices of every volume, expected at least 1; leave it out for all")
 
     def scan(self) -> dict[str, Any]:
         """These values alone, to be handed on."""
@@ -80,11 +80,13 @@ class Request(Acquisition):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.samples is not None and self.samples < 2:
-            raise ConfigError(f"{self.samples} samples: want at least 2, such as {SAMPLES}; fewer do not spread")
+            raise ConfigError(
+                f"got {self.samples} samples, expected at least 2, such as {SAMPLES}; fewer do not spread"
+            )
         if self.level is not None:
             check_level(self.level)
         if self.iterations is not None and self.iterations < 1:
-            raise ConfigError(f"{self.iterations} iterations: want at least 1, or leave it out")
+            raise ConfigError(f"got {self.iterations} iterations, expected at least 1; give more, or leave it out")
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Study(Acquisition):
         for name in ("accelerations", "tracks"):
             given = getattr(self, name)
             if len(set(given)) < len(given):
-                raise ConfigError(f"{name} {', '.join(map(str, given))}: one came twice; give each once")
+                raise ConfigError(f"got the {name} {', '.join(map(str, given))}, one of them twice; give each once")
 
     def track(self, track: Track | None) -> "Study":
         """The study of one track alone."""
@@ -150,9 +152,13 @@ class Wanted(Acquisition):
         super().__post_init__()
         check_level(self.level)
         if self.cap is not None and not 1 - self.level <= self.cap <= 1:
-            raise ConfigError(f"cap {self.cap:g} at the level {self.level:g}: want a share from 1 − level to 1")
+            raise ConfigError(
+                f"got the cap {self.cap:g} at the level {self.level:g}, expected a share from 1 − level to 1"
+            )
         if not 0 < self.floor < 1:
-            raise ConfigError(f"floor {self.floor:g}: want a share of the maximum above 0 and below 1, such as {FLOOR}")
+            raise ConfigError(
+                f"got the floor {self.floor:g}, expected a share of the maximum above 0 and below 1, such as {FLOOR}"
+            )
 
     def request(self, name: str, R: float) -> Request:
         """As studies ask for volumes and their samples."""
@@ -186,7 +192,9 @@ class Publication:
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or len(self.name) > 64:
-            raise ConfigError(f"the name {self.name!r}: want small letters, digits and dashes, such as tdv-mine")
+            raise ConfigError(
+                f"got the name {self.name!r}, expected small letters, digits and dashes, such as tdv-mine"
+            )
         if self.name in (AUTO, *BASELINES):
             raise ConfigError(f"the name {self.name} already means something else: give another, such as tdv-mine")
 

@@ -65,9 +65,9 @@ def _read(path: Path) -> dict[str, Any]:
             return dict(record)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(
-            f"{path.name} is no results file ({why(error)}): want the .json of bayesmri evaluate"
+            f"{path.name} is no results file ({why(error)}), expected the .json of bayesmri evaluate"
         ) from error
-    raise DataError(f"{path.name} is no results file: want the .json that bayesmri evaluate wrote")
+    raise DataError(f"{path.name} is no results file, expected the .json that bayesmri evaluate wrote")
 
 
 def why(error: Exception) -> str:

@@ -64,7 +64,7 @@ class Subjects:
     def add(self, path: Path, result: Reconstruction) -> None:
         """One volume, reconstructed with σ̂ and truth."""
         if result.std is None or result.truth is None:
-            raise DataError(f"{path.name} came without standard deviation or truth: both are wanted to calibrate")
+            raise DataError(f"got {path.name} without standard deviation or truth, expected both to calibrate")
         width, Y = common_crop(unit_width(result.mean, result.std, floor=self.floor).astype(np.float32), result.truth)
         error = common_crop(result.mean, result.truth)[0] - Y
         subject = self.found.setdefault(self._name(path, result), Subject())

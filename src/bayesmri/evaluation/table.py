@@ -65,7 +65,7 @@ def evaluate(study: Study, *, reuse: Sequence[Path] = (), progress: Progress | N
     """
     files = data_files(study.data)
     if not study.methods:
-        raise ConfigError("no method was given: want zero-filled, tv or models, such as --methods zero-filled,tv")
+        raise ConfigError("got no method, expected zero-filled, tv or models, such as --methods zero-filled,tv")
     check_masks(study, study.accelerations)
     known = earlier(reuse, plain(asdict(study)))
 
@@ -317,7 +317,7 @@ def _check_samples(study: Study) -> None:
 
     if not any(entrant.samples for entrant in entrants(study.methods, samples=study.samples, device=study.device)[0]):
         raise ConfigError(
-            f"{study.samples} samples came with methods of which none has a posterior ({', '.join(study.methods)}): "
+            f"got {study.samples} samples with methods of which none has a posterior ({', '.join(study.methods)}); "
             "name a model with one, such as auto, or leave the samples out"
         )
 

@@ -43,7 +43,7 @@ def finish(
     elif lacks(lines, mask):
         raise MaskError(
             f"the mask calls {int(mask.sum())} lines acquired, of which {int((mask & ~lines).sum())} hold nothing but "
-            "zeros: want the lines that were measured; correct the mask or leave it out"
+            "zeros, expected the lines that were measured; correct the mask or leave it out"
         )
     check_scattered(found.points)
     check_one_mask(found.lines, mask if known or mask.all() else None)
@@ -89,7 +89,8 @@ def check_one_mask(lines: NDArray[np.bool_], mask: NDArray[np.bool_] | None) -> 
         t, r = next(index for index in live if (lines[tuple(index)] & ~held).any())
         raise MaskError(
             f"slice {s}, coil {q} holds {int(held.sum())} of {len(union)} lines and slice {t}, coil {r} others "
-            f"({int((lines[t, r] & ~held).sum())}): want one mask for all slices and coils; split the file by its masks"
+            f"({int((lines[t, r] & ~held).sum())}), expected one mask for all slices and coils; split the file by its "
+            "masks"
         )
 
 
@@ -114,7 +115,7 @@ def check_scale(z: NDArray[np.complex64]) -> None:
     peak = max(float(max(np.abs(part.real).max(), np.abs(part.imag).max())) for part in z)
     if not SMALLEST <= peak <= LARGEST:
         raise DataError(
-            f"the largest value of k-space is {peak:.3g}: want one from {SMALLEST:g} to {LARGEST:g}, "
+            f"the largest value of k-space is {peak:.3g}, expected one from {SMALLEST:g} to {LARGEST:g}, "
             "which single precision can square; multiply the data by a constant"
         )
 
@@ -145,11 +146,11 @@ def mask_from_file(values: NDArray[np.generic], columns: int) -> NDArray[np.bool
     flat = np.squeeze(values)
     if flat.shape != (columns,):
         raise MaskError(
-            f"the mask has shape {values.shape} but k-space has {columns} columns: "
-            "want one value per column (phase encoding is the last axis)"
+            f"the mask has shape {values.shape} but k-space has {columns} columns, "
+            "expected one value per column (phase encoding is the last axis)"
         )
     if flat.dtype.kind not in "buif" or not np.isin(flat, (0, 1)).all():
-        raise MaskError("the mask holds values other than 0 and 1: want one bool per column")
+        raise MaskError("the mask holds values other than 0 and 1, expected one bool per column")
     mask: NDArray[np.bool_] = flat.astype(bool)
     if not mask.any():
         raise DataError("the mask keeps no line: there is nothing to reconstruct")
@@ -164,7 +165,7 @@ def as_slices(z: NDArray[np.complex64], *, three: str) -> NDArray[np.complex64]:
         return z[:, None] if three == "slices" else z[None]
     if z.ndim == 4:
         return z
-    raise FormatError(f"k-space of shape {z.shape} came: want (H, W), ({three}, H, W) or (slices, coils, H, W)")
+    raise FormatError(f"got k-space of shape {z.shape}, expected (H, W), ({three}, H, W) or (slices, coils, H, W)")
 
 
 def _slack(W: int) -> int:

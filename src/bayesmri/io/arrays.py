@@ -31,7 +31,7 @@ def read_npz(path: Path, *, budget: int | None = None) -> KSpace:
         key = "kspace" if "kspace" in members else next(iter(members)) if len(members) == 1 else None
         if key is None:
             found = one_line(", ".join(members) or "nothing", limit=120)
-            raise FormatError(f"{one_line(path)} holds {found}: want an array named `kspace`, or one array alone")
+            raise FormatError(f"{one_line(path)} holds {found}, expected an array named `kspace`, or one array alone")
         array = _member(archive, members[key], limit)
         mask = _member(archive, members["mask"], limit) if "mask" in members and key != "mask" else None
     return _kspace(array, mask, source="NumPy npz", name=f"`{one_line(key)}` in {one_line(path.name)}")
@@ -53,14 +53,14 @@ def read_header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np
         return np.lib.format.read_array_header_1_0(stream)
     if version == (2, 0):
         return np.lib.format.read_array_header_2_0(stream)
-    raise FormatError(f"{name} is of npy version {version}: want 1.0 or 2.0, as np.save writes for numbers")
+    raise FormatError(f"{name} is of npy version {version}, expected 1.0 or 2.0, as np.save writes for numbers")
 
 
 def read_array(stream: IO[bytes], name: str, *, length: int, stored: int, budget: int) -> NDArray[Any]:
     """The array behind an npy header, whose shape and dtype are checked first; pickled objects never."""
     shape, fortran, dtype = read_header(stream, name)
     if dtype.kind not in "buifc":
-        raise FormatError(f"{name} has dtype {one_line(dtype, limit=60)}: want complex64 or complex128 k-space")
+        raise FormatError(f"{name} has dtype {one_line(dtype, limit=60)}, expected complex64 or complex128 k-space")
     claimed = check_bytes(name, shape, dtype.itemsize, stored=stored, budget=budget)
     rest = length - stream.tell()
     if rest != claimed:
@@ -74,7 +74,7 @@ def read_array(stream: IO[bytes], name: str, *, length: int, stored: int, budget
 def _kspace(array: NDArray[Any], mask: NDArray[Any] | None, *, source: str, name: str) -> KSpace:
     if array.dtype.kind != "c" or array.dtype.itemsize not in (8, 16):
         raise FormatError(
-            f"{name} has dtype {array.dtype}: want complex64 or complex128 k-space (re + 1j * im); "
+            f"{name} has dtype {array.dtype}, expected complex64 or complex128 k-space (re + 1j * im); "
             "magnitude images are read from NIfTI, DICOM or an `image` HDF5"
         )
     notes = ("three axes were read as (coils, H, W) of one slice",) if array.ndim == 3 else ()

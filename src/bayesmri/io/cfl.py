@@ -60,7 +60,7 @@ def _read(path: Path, budget: int | None) -> tuple[NDArray[np.complex64], tuple[
     """The array of a pair, all of BART's dimensions, checked before it is read."""
     pair = cfl_pair(path)
     if pair is None:
-        raise FormatError(f"{one_line(path)} is no BART file: want a pair NAME.hdr and NAME.cfl")
+        raise FormatError(f"{one_line(path)} is no BART file, expected a pair NAME.hdr and NAME.cfl")
     header, data = pair
     dims = _dimensions(header)
     stored = regular_file(data)
@@ -80,14 +80,16 @@ def _read(path: Path, budget: int | None) -> tuple[NDArray[np.complex64], tuple[
 
 def _dimensions(header: Path) -> tuple[int, ...]:
     if regular_file(header) > MAX_HEADER:
-        raise FormatError(f"{one_line(header)} is larger than 1 MB: want a BART header of a few lines")
+        raise FormatError(f"{one_line(header)} is larger than 1 MB, expected a BART header of a few lines")
     with damaged_as_format_error(header):
         lines = header.read_text("ascii", "replace").splitlines()
     marked = [i for i, line in enumerate(lines) if line.strip() == MARK.decode()]
     words = lines[marked[0] + 1].split() if marked and marked[0] + 1 < len(lines) else []
     plain = all(word.isascii() and word.isdecimal() and len(word) < 16 for word in words)
     if not words or len(words) > AXES or not plain:
-        raise FormatError(f"{one_line(header)} is damaged: want up to {AXES} positive integers after '# Dimensions'")
+        raise FormatError(
+            f"{one_line(header)} is damaged, expected up to {AXES} positive integers after '# Dimensions'"
+        )
     return tuple(int(word) for word in words) + (1,) * (AXES - len(words))
 
 
@@ -95,16 +97,16 @@ def _refuse_other_layouts(path: Path, dims: tuple[int, ...]) -> None:
     name = one_line(path)
     if dims[PHASE2] > 1:
         raise FormatError(
-            f"{name} has {dims[PHASE2]} steps in BART's dimension 2 (a second phase encoding): want 2-D k-space. "
-            "If they are slices: `bart transpose 2 13 IN OUT`; if it is 3-D: `bart fft -u -i 4 IN TMP` before that"
+            f"{name} has {dims[PHASE2]} steps in BART's dimension 2 (a second phase encoding), expected 2-D k-space; "
+            "if they are slices: `bart transpose 2 13 IN OUT`; if it is 3-D: `bart fft -u -i 4 IN TMP` before that"
         )
     if dims[READ] == 1:
         raise FormatError(
-            f"{name} has BART's readout dimension 0 of length 1 (non-Cartesian or already transformed): "
-            "want Cartesian k-space (read, phase, 1, coils)"
+            f"{name} has BART's readout dimension 0 of length 1 (non-Cartesian or already transformed), "
+            "expected Cartesian k-space (read, phase, 1, coils)"
         )
     if dims[MAPS] > 1:
-        raise FormatError(f"{name} has {dims[MAPS]} maps in BART's dimension 4 (coil sensitivities?): want k-space")
+        raise FormatError(f"{name} has {dims[MAPS]} maps in BART's dimension 4 (coil sensitivities?), expected k-space")
 
 
 def _to_slices(array: NDArray[np.complex64]) -> tuple[NDArray[np.complex64], tuple[str, ...]]:

@@ -22,7 +22,7 @@ def read_dicom(path: Path, *, budget: int | None = None) -> Images:
     frames, head, notes = scan(paths)
     if not frames:
         why = "; ".join(notes) or "the folder is empty"
-        raise FormatError(f"{one_line(path)} holds no DICOM magnitude image ({why}): want an MR series")
+        raise FormatError(f"{one_line(path)} holds no DICOM magnitude image ({why}), expected an MR series")
     frames, more = _sorted(frames)
     stored = sum(p.stat().st_size for p in {frame.path for frame in frames})
     check_bytes(one_line(path.name), (len(frames), *frames[0].shape), 4, stored=stored, budget=byte_budget(budget))
@@ -79,7 +79,7 @@ def _pixels(path: Path, shape: tuple[int, int]) -> NDArray[Any]:
                 "decompress the files first, for example with `gdcmconv --raw IN OUT`"
             ) from error
     if pixels.shape[-2:] != shape or pixels.ndim not in (2, 3):
-        raise FormatError(f"{one_line(path)} is damaged: pixels of shape {pixels.shape} came, want {shape}")
+        raise FormatError(f"{one_line(path)} is damaged: got pixels of shape {pixels.shape}, expected {shape}")
     return pixels if pixels.ndim == 3 else pixels[None]
 
 

@@ -59,7 +59,7 @@ def sniff(path: Path | str) -> str:
         return "dicom"
     if nifti_version(nifti_start(path)) is not None:
         return "nifti"
-    raise FormatError(f"{one_line(path)} is of no known format or is damaged: want {KNOWN}")
+    raise FormatError(f"{one_line(path)} is of no known format or is damaged, expected {KNOWN}")
 
 
 def read_kspace(path: Path | str, *, budget: int | None = None) -> KSpace:
@@ -81,7 +81,7 @@ def read_images(path: Path | str, *, budget: int | None = None) -> Images:
     kind = sniff(path)
     if kind in KSPACE:
         raise FormatError(
-            f"{one_line(path)} holds k-space ({kind}): want magnitude images (HDF5 `image`, NIfTI or DICOM)"
+            f"{one_line(path)} holds k-space ({kind}), expected magnitude images (HDF5 `image`, NIfTI or DICOM)"
         )
     return IMAGES[kind](Path(path), budget=budget)
 
@@ -111,7 +111,7 @@ def _sniff_folder(path: Path) -> str:
     if any(is_dicom(file) for file in dicom_files(path)):
         return "dicom"
     raise FormatError(
-        f"{one_line(path)} is a folder without DICOM files: want a file or a DICOM folder; known are {KNOWN}"
+        f"{one_line(path)} is a folder without DICOM files, expected a file or a DICOM folder; known are {KNOWN}"
     )
 
 
@@ -126,4 +126,4 @@ def _sniff_hdf5(path: Path) -> str:
             return "images-h5"
     found = one_line(", ".join(present) or "nothing", limit=120)
     hint = "; a `reconstruction` is a result, reconstruct from its k-space file" if "reconstruction" in present else ""
-    raise FormatError(f"{one_line(path)} is HDF5 with {found}: want {KNOWN}{hint}")
+    raise FormatError(f"{one_line(path)} is HDF5 with {found}, expected {KNOWN}{hint}")

@@ -9,7 +9,7 @@ from bayesmri.errors import ShapeError
 def center_window(full: tuple[int, int], crop: tuple[int, int]) -> tuple[slice, slice]:
     """The central crop of a grid, cut only where the grid is larger; it starts at (n − m) // 2, as in fastMRI."""
     if min(*full, *crop) < 1:
-        raise ShapeError(f"a crop to {crop} of a grid {full} came: want positive sizes")
+        raise ShapeError(f"got a crop to {crop} of a grid {full}, expected positive sizes")
     m_h, m_w = min(full[0], crop[0]), min(full[1], crop[1])
     h, w = (full[0] - m_h) // 2, (full[1] - m_w) // 2
     return slice(h, h + m_h), slice(w, w + m_w)

@@ -25,7 +25,7 @@ def byte_budget(budget: int | None = None) -> int:
         return DEFAULT_BUDGET
     if not text.isdecimal() or int(text) == 0:
         raise ConfigError(
-            f"BAYESMRI_MAX_BYTES is {one_line(text)!r}: want a positive number of bytes, such as 8589934592"
+            f"got BAYESMRI_MAX_BYTES = {one_line(text)!r}, expected a positive number of bytes, such as 8589934592"
         )
     return int(text)
 
@@ -75,7 +75,7 @@ def regular_file(path: Path) -> int:
     except (OSError, ValueError) as error:
         raise FormatError(f"{one_line(path)} cannot be opened ({one_line(error)}): check its permissions") from error
     kind = "a folder" if stat.S_ISDIR(info.st_mode) else "not a regular file"
-    raise FormatError(f"{one_line(path)} is {kind}: want a file")
+    raise FormatError(f"{one_line(path)} is {kind}, expected a file")
 
 
 def is_folder(path: Path) -> bool:

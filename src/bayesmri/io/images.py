@@ -24,10 +24,10 @@ def as_images(volume: NDArray[Any], header: Header) -> Images:
     check_finite("the image", magnitude)
     low, high = float(magnitude.min()), float(magnitude.max())
     if high <= 0:
-        raise DataError(f"the image has no positive value (largest: {high:.4g}): want magnitudes")
+        raise DataError(f"the image has no positive value (largest: {high:.4g}), expected magnitudes")
     if low < -MAX_UNDERSHOOT * high:
         raise DataError(
-            f"the image goes from {low:.4g} to {high:.4g}: want magnitudes ≥ 0; "
+            f"the image goes from {low:.4g} to {high:.4g}, expected magnitudes ≥ 0; "
             "is it a phase, a normalised or a CT image? Take its absolute value or undo the normalisation"
         )
     if low < 0:

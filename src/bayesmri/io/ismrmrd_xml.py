@@ -37,16 +37,16 @@ class Encoding:
 def parse_header(text: str, *, name: str) -> Encoding:
     """Read the header; entities are refused before the parser sees them, since they expand without bound."""
     if "<!DOCTYPE" in text.upper() or "<!ENTITY" in text.upper():
-        raise FormatError(f"{name} declares XML entities (DOCTYPE): want a plain ISMRMRD header")
+        raise FormatError(f"{name} declares XML entities (DOCTYPE), expected a plain ISMRMRD header")
     if text.count("<") > MAX_TAGS:  # a real header has some hundreds
-        raise FormatError(f"{name} has {text.count('<')} XML tags: want an ISMRMRD header, at most {MAX_TAGS}")
+        raise FormatError(f"{name} has {text.count('<')} XML tags, expected an ISMRMRD header, at most {MAX_TAGS}")
     try:
         root = ET.fromstring(text.strip("\0 \r\n\t"))
     except (ET.ParseError, ValueError) as error:
         raise FormatError(f"{name} is not valid XML ({one_line(error, limit=80)}): the file is damaged") from error
     encodings = root.findall("{*}encoding")
     if not encodings:
-        raise FormatError(f"{name} has no <encoding>: want an ISMRMRD header")
+        raise FormatError(f"{name} has no <encoding>, expected an ISMRMRD header")
     first = encodings[0]
     encoded, recon = first.find("{*}encodedSpace"), first.find("{*}reconSpace")
     matrix, fov = _matrix(encoded, name), _fov(encoded)
@@ -73,7 +73,7 @@ def _integer(text: str, name: str, *, least: int) -> int | None:
         return None
     if not (text.isascii() and text.isdecimal()) or not least <= int(text[:9]) <= MAX_MATRIX:
         raise FormatError(
-            f"{name} gives {text!r} for a matrix size or centre: want an integer from {least} to {MAX_MATRIX}"
+            f"{name} gives {text!r} for a matrix size or centre, expected an integer from {least} to {MAX_MATRIX}"
         )
     return int(text[:9])
 

@@ -30,7 +30,7 @@ def read_mask(path: Path) -> NDArray[np.bool_]:
     values = _npy(content, name) if content.startswith(b"\x93NUMPY") else _text(content, name)
     mask: NDArray[np.bool_] = np.squeeze(values) != 0
     if mask.ndim != 1 or not mask.any():
-        raise MaskError(f"{name} holds {values.shape}: want one value per line of k-space, not all of them 0")
+        raise MaskError(f"{name} holds {values.shape}, expected one value per line of k-space, not all of them 0")
     return mask
 
 
@@ -44,15 +44,15 @@ def _npy(content: bytes, name: str) -> NDArray[Any]:
         raise MaskError(f"{name} is a damaged .npy file: save the mask again") from error
     if values is None:
         words = {"U": "text", "S": "text", "O": "Python objects", "c": "complex numbers"}.get(kind, "no numbers")
-        raise MaskError(f"{name} holds {words}: want numbers, 1 for an acquired line and 0 for a missing one")
+        raise MaskError(f"{name} holds {words}, expected numbers: 1 for an acquired line and 0 for a missing one")
     wrong = values[~np.isin(values, (0, 1))]
     if wrong.size:
-        raise MaskError(f"{name} holds the value {wrong[0]:g}: want 1 for an acquired line and 0 for a missing one")
+        raise MaskError(f"{name} holds the value {wrong[0]:g}, expected 1 for an acquired line and 0 for a missing one")
     return values
 
 
 def _text(content: bytes, name: str) -> NDArray[Any]:
     digits = "".join(content.decode("ascii", "replace").replace(",", " ").split())
     if not digits or set(digits) - {"0", "1"}:
-        raise MaskError(f"{name} is neither a .npy file nor text of 0s and 1s: want one value per line of k-space")
+        raise MaskError(f"{name} is neither a .npy file nor text of 0s and 1s, expected one value per line of k-space")
     return np.array([digit == "1" for digit in digits])

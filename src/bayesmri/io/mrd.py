@@ -39,7 +39,9 @@ def mrd_group(file: Any) -> str | None:
     """The top-level group that holds `xml` and `data`; None where there is none."""
     found = [name for name in names(file) if _is_mrd(file, name)]
     if len(found) > 1 and "dataset" not in found:
-        raise FormatError(f"the MRD file holds the groups {one_line(', '.join(found))}: want one; split it with h5copy")
+        raise FormatError(
+            f"the MRD file holds the groups {one_line(', '.join(found))}, expected one group; split it with h5copy"
+        )
     return "dataset" if "dataset" in found else found[0] if found else None
 
 
@@ -48,7 +50,7 @@ def read_mrd(path: Path, *, budget: int | None = None) -> KSpace:
     with open_h5(path) as file:
         name = mrd_group(file)
         if name is None:
-            raise FormatError(f"{one_line(path)} is no MRD file: want a group with `xml` and `data`")
+            raise FormatError(f"{one_line(path)} is no MRD file, expected a group with `xml` and `data`")
         group = member(file, name)
         encoding = parse_header(read_text(group, "xml"), name=where(group, "xml"))
         matrix = _cartesian_matrix(encoding)
@@ -98,12 +100,12 @@ def _is_mrd(file: Any, name: str) -> bool:
 
 def _cartesian_matrix(encoding: Encoding) -> tuple[int, int, int]:
     if encoding.trajectory not in ("", "cartesian"):
-        raise FormatError(f"the trajectory is {encoding.trajectory!r}: want Cartesian k-space; grid the data first")
+        raise FormatError(f"the trajectory is {encoding.trajectory!r}, expected Cartesian k-space; grid the data first")
     if encoding.matrix is None:
-        raise FormatError("the MRD header has no encoded matrix size: want <encodedSpace><matrixSize>")
+        raise FormatError("the MRD header has no encoded matrix size, expected <encodedSpace><matrixSize>")
     if encoding.matrix[2] > 1:
         raise FormatError(
-            f"the MRD file is a 3-D acquisition (encoded matrix {sizes(encoding.matrix)}): want 2-D slices; "
+            f"the MRD file is a 3-D acquisition (encoded matrix {sizes(encoding.matrix)}), expected 2-D slices; "
             "apply the inverse FFT along the second phase encoding first"
         )
     return encoding.matrix

@@ -99,7 +99,7 @@ def flag(flags: NDArray[np.uint64], bits: tuple[int, ...]) -> NDArray[np.bool_]:
 
 def _check_dtype(data: Any, name: str) -> None:
     wrong = FormatError(
-        f"{name} is not a table of ISMRMRD acquisitions: want `head`, `traj` and `data` (float32) for each line"
+        f"{name} is not a table of ISMRMRD acquisitions, expected `head`, `traj` and `data` (float32) for each line"
     )
     fields = data.dtype.names or ()
     if data.ndim != 1 or not {"head", "data"} <= set(fields) or h5py.check_vlen_dtype(data.dtype["data"]) != np.float32:
@@ -164,7 +164,7 @@ def _table(head: NDArray[Any], rows: Ints, notes: tuple[str, ...]) -> Lines:
     idx = head["idx"]
     if (idx["kspace_encode_step_2"] != 0).any():
         raise FormatError(
-            "the MRD file is a 3-D acquisition (kspace_encode_step_2 > 0): want 2-D slices; "
+            "the MRD file is a 3-D acquisition (kspace_encode_step_2 > 0), expected 2-D slices; "
             "apply the inverse FFT along the second phase encoding first"
         )
     n_averages = len(np.unique(idx["average"]))
@@ -192,7 +192,7 @@ def _shared(values: NDArray[Any], what: str) -> int:
     found = np.unique(values)
     if len(found) != 1:
         raise FormatError(
-            f"the imaging lines have from {found[0]} to {found[-1]} {what}: want the same number in every line"
+            f"the imaging lines have from {found[0]} to {found[-1]} {what}, expected the same number in every line"
         )
     if found[0] < 1:
         raise DataError(f"the imaging lines have no {what}: there is nothing to reconstruct")

@@ -55,7 +55,9 @@ def read_nifti(path: Path, *, budget: int | None = None) -> Images:
     if version is None:
         raise FormatError(f"{one_line(path)} is no NIfTI file or is truncated")
     if b"i" in (start[345:346] if version == 1 else start[5:6]):
-        raise FormatError(f"{one_line(path)} is half of a NIfTI pair (.hdr/.img): want a single .nii or .nii.gz file")
+        raise FormatError(
+            f"{one_line(path)} is half of a NIfTI pair (.hdr/.img), expected a single .nii or .nii.gz file"
+        )
     kind = nibabel.Nifti1Image if version == 1 else nibabel.Nifti2Image
     with damaged_as_format_error(path), LoggingOutputSuppressor(), open_plain(path) as stream:
         image = kind.from_stream(stream)
@@ -63,7 +65,7 @@ def read_nifti(path: Path, *, budget: int | None = None) -> Images:
         dtype = image.get_data_dtype()
         if dtype.kind not in "uifc" or dtype.itemsize > 16:
             raise FormatError(
-                f"{one_line(path)} has dtype {one_line(dtype, limit=60)}: want a grey-scale image of numbers"
+                f"{one_line(path)} has dtype {one_line(dtype, limit=60)}, expected a grey-scale image of numbers"
             )
         check_bytes(one_line(path.name), shape, dtype.itemsize, stored=stored, budget=byte_budget(budget))
         volume, notes = _first_volume(image, shape)
@@ -77,7 +79,9 @@ def read_nifti(path: Path, *, budget: int | None = None) -> Images:
 
 def _first_volume(image: Any, shape: tuple[int, ...]) -> tuple[NDArray[Any], tuple[str, ...]]:
     if len(shape) < 2:
-        raise FormatError(f"the NIfTI image has shape {shape}: want 2, 3 or 4 axes (columns, rows, slices, volumes)")
+        raise FormatError(
+            f"the NIfTI image has shape {shape}, expected 2, 3 or 4 axes (columns, rows, slices, volumes)"
+        )
     if len(shape) == 2:
         return np.asarray(image.dataobj)[:, :, None], ()
     extra = shape[3:]

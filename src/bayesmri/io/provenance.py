@@ -74,7 +74,7 @@ def plain(value: object) -> Any:
         return [plain(item) for item in value]
     tolist = getattr(value, "tolist", None)  # arrays and their scalars
     if tolist is None:
-        raise TypeError(f"a {type(value).__name__} has no place in a provenance record: want JSON values or paths")
+        raise TypeError(f"a {type(value).__name__} has no place in a provenance record, expected JSON values or paths")
     return plain(tolist())
 
 

@@ -19,7 +19,7 @@ from bayesmri.kspace import Header
 
 Image = NDArray[np.float32]
 
-SOURCE = "want the HDF5 file that `bayesmri recon` wrote"
+SOURCE = "expected the HDF5 file that `bayesmri recon` wrote"
 CONTENTS_MAX = 100  # names that are listed
 PROVENANCE_MAX = 2**20  # characters
 # by their names in the file; all but the truth have the shape of the reconstruction
@@ -100,17 +100,17 @@ def open_result(path: Path) -> Iterator[Result]:
     """The file, checked: every shape fits, every image is finite; errors while it is open name the file."""
     regular_file(path)
     if not h5py.is_hdf5(path):
-        raise FormatError(f"{one_line(path)} is not an HDF5 file: {SOURCE}")
+        raise FormatError(f"{one_line(path)} is not an HDF5 file, {SOURCE}")
     with open_h5(path) as file:
         if "reconstruction" not in names(file):
-            raise FormatError(f"{one_line(path)} holds no `reconstruction`: {SOURCE}")
+            raise FormatError(f"{one_line(path)} holds no `reconstruction`, {SOURCE}")
         yield _result(file, one_line(path.name, limit=120))
 
 
 def _result(file: Any, name: str) -> Result:
     image = _image(file, "reconstruction", name)
     if min(image.shape) < 1:
-        raise FormatError(f"`reconstruction` in {name} has shape {image.shape}: want at least one slice and pixel")
+        raise FormatError(f"`reconstruction` in {name} has shape {image.shape}, expected at least one slice and pixel")
     present = set(names(file))
     others = {key: _image(file, key, name) for key in IMAGES if key in present}
     for key, other in others.items():
@@ -147,19 +147,19 @@ def _finite(array: NDArray[Any], key: str, name: str) -> Image:
     with np.errstate(over="ignore"):
         single = np.asarray(array, dtype=np.float32)
     if not np.isfinite(single).all():
-        raise DataError(f"`{key}` in {name} holds NaN or Inf: want finite numbers; reconstruct it again")
+        raise DataError(f"`{key}` in {name} holds NaN or Inf, expected finite numbers; reconstruct it again")
     return single
 
 
 def _want(fits: bool, key: str, shape: tuple[int, ...], other: tuple[int, ...], name: str) -> None:
     if not fits:
-        raise FormatError(f"`{key}` in {name} has shape {shape} beside a reconstruction {other}: {SOURCE}")
+        raise FormatError(f"`{key}` in {name} has shape {shape} beside a reconstruction {other}, {SOURCE}")
 
 
 def _mask(file: Any, name: str) -> NDArray[np.bool_]:
     mask = read_real(file, "mask", ndim=(1,))
     if mask.size == 0:
-        raise FormatError(f"`mask` in {name} is empty: want one value per column of k-space")
+        raise FormatError(f"`mask` in {name} is empty, expected one value per column of k-space")
     return np.asarray(mask != 0)
 
 
@@ -216,6 +216,6 @@ def _stored(file: Any, key: str, kind: str, name: str) -> Any:
     """A dataset (slices, samples or coils, height, width), to be read slice by slice."""
     data = dataset(file, key)
     if data.dtype.kind != kind or data.dtype.itemsize > 16:
-        raise FormatError(f"`{key}` in {name} has dtype {one_line(data.dtype, limit=60)}: {SOURCE}")
+        raise FormatError(f"`{key}` in {name} has dtype {one_line(data.dtype, limit=60)}, {SOURCE}")
     check_size(file, key, data, ndim=(4,))
     return data

@@ -35,7 +35,7 @@ def member(group: Any, name: str) -> Any:
     link = group.get(name, getlink=True)
     if not isinstance(link, h5py.HardLink):
         raise FormatError(
-            f"{where(group, name)} is a {type(link).__name__}: want the data itself in the file; "
+            f"{where(group, name)} is a {type(link).__name__}, expected the data itself in the file; "
             "repack it with h5repack or h5copy"
         )
     return group[name]
@@ -46,18 +46,18 @@ def dataset(group: Any, name: str) -> Any:
     found = member(group, name)
     label = where(group, name)
     if not isinstance(found, h5py.Dataset):
-        raise FormatError(f"{label} is a {type(found).__name__.lower()}: want a dataset")
+        raise FormatError(f"{label} is a {type(found).__name__.lower()}, expected a dataset")
     if found.is_virtual or found.external is not None:
         kind = "virtual" if found.is_virtual else "stored in an external file"
-        raise FormatError(f"{label} is {kind}: want the data itself in the file; repack it with h5repack")
+        raise FormatError(f"{label} is {kind}, expected the data itself in the file; repack it with h5repack")
     if found.shape is None:
-        raise FormatError(f"{label} is an empty dataset: want an array")
+        raise FormatError(f"{label} is an empty dataset, expected an array")
     plist = found.id.get_create_plist()
     used = {plist.get_filter(i)[0] for i in range(plist.get_nfilters())}
     if used - FILTERS:
         raise FormatError(
-            f"{label} is compressed with HDF5 filter {min(used - FILTERS)}: "
-            "want gzip, lzf, szip or none; use h5repack -f GZIP=4"
+            f"{label} is compressed with HDF5 filter {min(used - FILTERS)}, "
+            "expected gzip, lzf, szip or none; use h5repack -f GZIP=4"
         )
     return found
 
@@ -75,8 +75,8 @@ def read_complex(
     pair = _pair_names(data.dtype)
     if not (pair or (data.dtype.kind == "c" and data.dtype.itemsize in (8, 16))):
         raise FormatError(
-            f"{where(group, name)} has dtype {one_line(data.dtype, limit=60)}: want complex64 or complex128 k-space; "
-            "real and imaginary parts belong into one complex array"
+            f"{where(group, name)} has dtype {one_line(data.dtype, limit=60)}, expected complex64 or complex128 "
+            "k-space; real and imaginary parts belong into one complex array"
         )
     raw = _read(group, name, data, ndim=ndim, axes=axes, budget=budget)
     if pair:
@@ -93,8 +93,8 @@ def read_real(
     data = dataset(group, name)
     if data.dtype.kind not in "buif" or data.dtype.itemsize > 8:
         raise FormatError(
-            f"{where(group, name)} has dtype {one_line(data.dtype, limit=60)}: "
-            "want real numbers (an integer or float dtype)"
+            f"{where(group, name)} has dtype {one_line(data.dtype, limit=60)}, "
+            "expected real numbers (an integer or float dtype)"
         )
     return _read(group, name, data, ndim=ndim, axes=axes, budget=budget)
 
@@ -104,11 +104,11 @@ def read_text(group: Any, name: str) -> str:
     data = dataset(group, name)
     kind = h5py.check_string_dtype(data.dtype)
     if kind is None or data.size != 1 or (kind.length or 0) > MAX_TEXT:
-        raise FormatError(f"{where(group, name)} is not a text: want one string of at most 16 MB")
+        raise FormatError(f"{where(group, name)} is not a text, expected one string of at most 16 MB")
     value = data[()]
     text = value if isinstance(value, str | bytes) else value.reshape(-1)[0]
     if len(text) > MAX_TEXT:
-        raise FormatError(f"{where(group, name)} holds {len(text)} characters: want at most 16 MB of text")
+        raise FormatError(f"{where(group, name)} holds {len(text)} characters, expected at most 16 MB of text")
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
 
@@ -166,7 +166,7 @@ def check_size(
     label = where(group, name)
     if data.ndim not in ndim:
         wanted = " or ".join(str(n) for n in ndim)
-        raise FormatError(f"{label} has shape {data.shape}: want {wanted} axes{axes and f', {axes}'}")
+        raise FormatError(f"{label} has shape {data.shape}, expected {wanted} axes{axes and f', {axes}'}")
     stored = data.id.get_storage_size()
     claimed = check_bytes(label, data.shape, data.dtype.itemsize, stored=stored, budget=byte_budget(budget))
     if claimed and not stored:

@@ -34,7 +34,7 @@ def write_kspace(
         datasets["mask"] = kspace.mask
     if truth is not None:
         if truth.ndim != 3 or len(truth) != n_slices:
-            raise ShapeError(f"a truth {truth.shape} came with {n_slices} slices of k-space: want (slices, h, w)")
+            raise ShapeError(f"got a truth {truth.shape} with {n_slices} slices of k-space, expected (slices, h, w)")
         datasets["reconstruction_esc" if Q == 1 else "reconstruction_rss"] = truth
         attributes = {"max": float(truth.max()), "norm": float(np.linalg.norm(truth.astype(np.float64)))}
     recon_shape = kspace.header.recon_shape or ((H, W) if truth is None else (truth.shape[1], truth.shape[2]))

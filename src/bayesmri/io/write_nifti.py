@@ -24,9 +24,9 @@ def write_nifti(
     full_shape: (H, W) of the grid the affine speaks of, where the volume is its central crop.
     """
     if not path.name.endswith((".nii", ".nii.gz")):
-        raise OutputError(f"{path.name} came as the name of a NIfTI file: want one that ends in .nii or .nii.gz")
+        raise OutputError(f"got {path.name} as the name of a NIfTI file, expected one that ends in .nii or .nii.gz")
     if volume.ndim != 3:
-        raise ShapeError(f"a volume {volume.shape} came: want (slices, h, w)")
+        raise ShapeError(f"got a volume {volume.shape}, expected (slices, h, w)")
     data = np.ascontiguousarray(np.moveaxis(volume, 0, -1), dtype=np.float32)
     check_values(path.name, data)
     content = _image(data, header, full_shape or data.shape[:2]).to_bytes()

@@ -16,7 +16,7 @@ def write_png(path: Path, image: NDArray[np.floating], vmax: float | None = None
     vmax: what is shown white; the image's maximum unless given.
     """
     if image.ndim != 2:
-        raise ShapeError(f"an image {image.shape} came: want one slice (h, w)")
+        raise ShapeError(f"got an image {image.shape}, expected one slice (h, w)")
     check_values(path.name, image)
     white = float(image.max()) if vmax is None else vmax
     grey = np.clip(image.astype(np.float64) / white, 0, 1) if white > 0 else np.zeros(image.shape)

@@ -6,7 +6,7 @@ import torch
 
 from bayesmri.errors import ConfigError
 
-WANTED = "want auto, cpu, cuda or cuda:0"
+WANTED = "expected auto, cpu, cuda or cuda:0"
 
 
 def check_device(name: str) -> torch.device:
@@ -20,9 +20,9 @@ def check_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ConfigError(f"device {name!r}: {WANTED}") from error
+        raise ConfigError(f"got the device {name!r}, {WANTED}") from error
     if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"device {name!r}: {WANTED}")
+        raise ConfigError(f"got the device {name!r}, {WANTED}")
     if device.type == "cpu":
         return torch.device("cpu")
     index = int(os.environ.get("LOCAL_RANK", "0")) if device.index is None else device.index

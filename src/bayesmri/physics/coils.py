@@ -35,7 +35,7 @@ def compress_coils(z: Tensor, Q: int, matrix: Tensor | None = None) -> Tensor:
     matrix: a `compression_matrix` of the whole volume, where z is only a part of it.
     """
     if Q < 1:
-        raise ConfigError(f"{Q} virtual coils were asked for: want at least 1")
+        raise ConfigError(f"got a request for {Q} virtual coils, expected at least 1")
     matrix = compression_matrix(coil_gram(z)) if matrix is None else matrix
     virtual = torch.einsum("vq,...qhw->...vhw", matrix[:Q], z)
     missing = Q - virtual.shape[-3]

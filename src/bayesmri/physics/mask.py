@@ -33,12 +33,14 @@ class MaskSpec:
 
     def __post_init__(self) -> None:
         if self.kind not in ("random", "equispaced"):
-            raise MaskError(f"mask kind {self.kind!r}: want random or equispaced")
+            raise MaskError(f"got the mask kind {self.kind!r}, expected random or equispaced")
         for R in (self.acceleration, *self.also):
             if not 1 <= R < float("inf"):
-                raise MaskError(f"acceleration {R:g}: want a number of at least 1 (1 keeps every line)")
+                raise MaskError(f"got an acceleration of {R:g}, expected a number of at least 1 (1 keeps every line)")
         if self.center_fraction is not None and not 0 <= self.center_fraction <= 1:
-            raise MaskError(f"center fraction {self.center_fraction:g}: want a share between 0 and 1, such as 0.08")
+            raise MaskError(
+                f"got a center fraction of {self.center_fraction:g}, expected a share between 0 and 1, such as 0.08"
+            )
         if not (0 <= self.around <= 1 and 0 <= self.equispaced_share <= 1):
             raise MaskError(
                 f"got around = {self.around:g} and equispaced_share = {self.equispaced_share:g}, expected numbers "
@@ -81,7 +83,9 @@ def equispaced_mask(
     largest = 0 if n_rest == 0 else (n_outer - 1) // n_rest
     if offset is not None and not 0 <= offset <= largest:
         wanted = f"a whole number from 0 to {largest}, less than the spacing" if largest else "0, the only one possible"
-        raise MaskError(f"offset {offset} came for {n_rest} of {n_outer} lines outside the centre: want {wanted}")
+        raise MaskError(
+            f"got the offset {offset} for {n_rest} of {n_outer} lines outside the centre, expected {wanted}"
+        )
     if n_rest == 0:
         return mask
     if offset is None:

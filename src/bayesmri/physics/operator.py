@@ -30,6 +30,6 @@ def check_mask(z: Tensor, mask: Tensor) -> None:
     """The mask covers the columns of z."""
     if mask.shape[-1:] != z.shape[-1:]:
         raise ShapeError(
-            f"mask {tuple(mask.shape)} does not cover k-space {tuple(z.shape)}: "
-            "want one bool per line (last axis); did you transpose the phase axis?"
+            f"the mask {tuple(mask.shape)} does not cover k-space {tuple(z.shape)}, "
+            "expected one bool per line (last axis); did you transpose the phase axis?"
         )

@@ -24,9 +24,11 @@ class Scaling:
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.quantile <= 1:
-            raise ConfigError(f"scaling quantile {self.quantile:g}: want a share between 0.5 and 1 (1 is the maximum)")
+            raise ConfigError(
+                f"got the scaling quantile {self.quantile:g}, expected a share between 0.5 and 1 (1 is the maximum)"
+            )
         if not 0 < self.gain < float("inf"):
-            raise ConfigError(f"scaling gain {self.gain:g}: want a positive number")
+            raise ConfigError(f"got the scaling gain {self.gain:g}, expected a positive number")
 
     def factor(self, z: Tensor) -> float:
         """Of one volume of zero-filled k-space, complex (..., Q, H, W): a positive number; 1 for an empty one."""

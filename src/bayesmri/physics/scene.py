@@ -20,7 +20,7 @@ def loop_sensitivities(Q: int, shape: tuple[int, int], *, rng: torch.Generator) 
     The loops stand on a ring outside the field of view, facing its centre, with jittered angle, place, size and tilt.
     """
     if not 1 <= Q <= MAX_COILS:
-        raise ConfigError(f"{Q} coils were asked for: want at least 1 and at most {MAX_COILS}")
+        raise ConfigError(f"got a request for {Q} coils, expected at least 1 and at most {MAX_COILS}")
     points = _plane_points(shape)
     wires, currents = _wire_loops(Q, rng)
     B_x, B_y = _biot_savart(points, wires, currents)

@@ -72,18 +72,18 @@ def check_L(L: Mapping[str, Tensor], theta: Mapping[str, Tensor], kernels: tuple
         missing, unknown = sorted(set(kernels) - set(L)), sorted(set(L) - set(kernels))
         raise ModelError(
             f"L lacks the kernels {missing[:3]} and holds unknown {unknown[:3]} ({len(missing)} and {len(unknown)} in "
-            f"all): want the {len(kernels)} stochastic kernels of this configuration"
+            f"all), expected the {len(kernels)} stochastic kernels of this configuration"
         )
     for name, l in L.items():
         out, n_in, o = theta[name].shape[:3]
-        want = (out, n_in, n_entries(o * o))
-        if tuple(l.shape) != want or l.dtype != theta[name].dtype:
+        expected = (out, n_in, n_entries(o * o))
+        if tuple(l.shape) != expected or l.dtype != theta[name].dtype:
             raise ModelError(
-                f"L of kernel {name} is {l.dtype} of shape {tuple(l.shape)}, want {theta[name].dtype} of {want}: "
-                "it was made with another configuration"
+                f"L of kernel {name} is {l.dtype} of shape {tuple(l.shape)}, expected {theta[name].dtype} of "
+                f"{expected}; it was made with another configuration"
             )
         if not (l.isfinite().all() and (diagonal(l) > 0).all()):
             raise ModelError(
-                f"L of kernel {name} is not a Cholesky factor: want finite numbers with a positive diagonal; copy the "
-                "model again"
+                f"L of kernel {name} is not a Cholesky factor, expected finite numbers with a positive diagonal; copy "
+                "the model again"
             )

@@ -54,7 +54,9 @@ class PredictorConfig:
 
     def __post_init__(self) -> None:
         if self.features < 1 or not 0 <= self.kappa < float("inf") or self.most < 2:
-            raise ConfigError(f"{self}: want features of at least 1, kappa of at least 0 and most of at least 2")
+            raise ConfigError(
+                f"got {self}, expected features of at least 1, kappa of at least 0 and most of at least 2"
+            )
 
 
 @final

@@ -32,20 +32,23 @@ class Sampling:
         ]
         if self.acceleration is None and self.mask in RULES and asked:
             raise ConfigError(
-                f"{' and '.join(asked)} came without an acceleration: give one, such as 4, if the data is fully "
+                f"got {' and '.join(asked)} without an acceleration; give one, such as 4, if the data is fully "
                 "sampled; undersampled data has its own lines, leave that out"
             )
         if self.offset is not None and self.mask != "equispaced":
-            raise ConfigError(f"offset {self.offset} came with the mask {self.mask}: it belongs to equispaced")
+            raise ConfigError(
+                f"got the offset {self.offset} with the mask {self.mask}, expected it with equispaced only; "
+                "leave one of them out"
+            )
         if self.acceleration is not None and self.mask not in RULES:
             raise ConfigError(
-                f"acceleration {self.acceleration:g} came with the mask {Path(self.mask).name}: "
-                "a mask of your own has its own; leave one of the two out"
+                f"got the acceleration {self.acceleration:g} with the mask {Path(self.mask).name}, "
+                "but a mask of your own has its own; leave one of the two out"
             )
         if self.center_fraction is not None and self.mask not in RULES:
             raise ConfigError(
-                f"center fraction {self.center_fraction:g} came with the mask {self.mask}: "
-                f"it belongs to {' and '.join(RULES)}"
+                f"got the center fraction {self.center_fraction:g} with the mask {self.mask}, "
+                f"expected it with {' and '.join(RULES)} only; leave one of them out"
             )
         check_seed(self.seed)
 

@@ -83,7 +83,7 @@ def make_method(options: Options) -> Method:
 def learned(model: Model, name: str, device: torch.device, *, coils: int | None = None) -> Method:
     """x_S(z, T, μ) of a trained model, or its network's x; x_S(z, T, θ) of draws where it has a posterior."""
     if coils is not None:
-        raise ConfigError(f"{coils} virtual coils came with a model, which has its own {model.coils.Q}: leave it out")
+        raise ConfigError(f"got {coils} virtual coils with a model, which has its own {model.coils.Q}; leave them out")
     posterior, reg = model.distribution().to(device), model.regularizer
     bound = reg.bind({key: w.detach() for key, w in posterior.mean().items()})
 
@@ -153,7 +153,7 @@ def _baseline(options: Options) -> Callable[[Tensor, Tensor], Tensor]:
         return Bart("l1")
     if options.method == "bart-tv":
         return Bart("tv")
-    raise ConfigError(f"method {options.method!r}: want one of {', '.join(BASELINES)}")
+    raise ConfigError(f"got the method {options.method!r}, expected one of {', '.join(BASELINES)}")
 
 
 def _as_it_is(z: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ def report_file(path: Path, out: Path, *, megabytes: float = MEGABYTES) -> dict[
     megabytes: of packed data; what does not fit is left out, and the page says so.
     """
     if not 0.1 <= megabytes <= 500:
-        raise ConfigError(f"a page of {megabytes:g} MB: want 0.1 to 500; browsers show more with difficulty")
+        raise ConfigError(f"got a page of {megabytes:g} MB, expected 0.1 to 500; browsers show more with difficulty")
     check_target(out, path)
     with open_result(path) as result:
         from bayesmri.recon.page_content import content

@@ -123,7 +123,7 @@ def reconstruct(
         )
     if asked.fast and method.predictor is None:
         raise ModelError(
-            f"the fast route of {method.name} was asked for, which came without a predictor: make one "
+            f"got a request for the fast route of {method.name}, which has no predictor; make one "
             "(bayesmri distill), or give a number of samples instead"
         )
     if asked.fast and method.predictor is not None and not 2 <= asked.samples <= method.predictor.config.most:
@@ -356,7 +356,7 @@ def _check_finite(what: str, values: "Tensor | ArrayLike", method: Method, s: in
     bad = int(torch.as_tensor(values).isfinite().logical_not().sum())
     if bad:
         raise DivergedError(
-            f"{what} of slice {s} by {method.name} holds {bad} NaN or Inf values: want finite numbers; the method "
+            f"{what} of slice {s} by {method.name} holds {bad} NaN or Inf values, expected finite numbers; the method "
             "diverges on this data, take another model (bayesmri models), or tv"
         )
 
@@ -368,8 +368,8 @@ def _zero_filled(kspace: KSpace) -> Images:
         raise DataError("k-space is zero everywhere: there is nothing to reconstruct")
     if not np.isfinite(start).all():
         raise DataError(
-            f"k-space of values up to {np.abs(kspace.z).max():.1e} came, whose image is beyond single precision: want "
-            "values below 1e15; divide all by one number"
+            f"got k-space of values up to {np.abs(kspace.z).max():.1e}, whose image is beyond single precision, "
+            "expected values below 1e15; divide all by one number"
         )
     return start
 

@@ -55,19 +55,22 @@ class Options:
             )
         if self.samples and self.model is None:
             raise ConfigError(
-                f"{self.samples} samples came with the method {self.method}, which has no posterior: "
+                f"got {self.samples} samples with the method {self.method}, which has no posterior; "
                 "give a model with one, or leave the samples out"
             )
         if self.level is not None:
             check_level(self.level)
             if self.model is None:
                 raise ConfigError(
-                    f"an error bound at the level {self.level:g} came with the method {self.method}, which has none: "
+                    f"got an error bound at the level {self.level:g} with the method {self.method}, which has none; "
                     "give a model that was calibrated (bayesmri calibrate)"
                 )
         if self.tv_weight is not None and (self.model is not None or self.method != "tv"):
             taken = self.method if self.model is None else "a model"
-            raise ConfigError(f"a weight of total variation ({self.tv_weight:g}) came with {taken}: it belongs to tv")
+            raise ConfigError(
+                f"got a weight of total variation ({self.tv_weight:g}) with {taken}, expected it with tv only; "
+                "leave one of them out"
+            )
         if self.single_coil and self.coils is not None:
             raise ConfigError(f"{self.coils} virtual coils and a single emulated one were asked for: leave one out")
         if self.keep_samples and not self.samples:
@@ -84,7 +87,7 @@ def check_sensitivities(options: Options) -> None:
 def check_spread(samples: int) -> int:
     """For files, which hold the samples' standard deviation."""
     if samples == 1:
-        raise ConfigError("1 sample: one alone has no standard deviation; want at least 2, or none")
+        raise ConfigError("got 1 sample, which alone has no standard deviation, expected at least 2, or none")
     return samples
 
 
@@ -107,4 +110,4 @@ class Trial:
     def __post_init__(self) -> None:
         check_seed(self.seed)
         if self.reference < 64:
-            raise ConfigError(f"a reference of {self.reference} samples: want at least 64, such as 256")
+            raise ConfigError(f"got a reference of {self.reference} samples, expected at least 64, such as 256")

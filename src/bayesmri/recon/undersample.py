@@ -29,8 +29,8 @@ def undersample(kspace: KSpace, sampling: Sampling, *, otherwise: str = "") -> K
 def check_full(kspace: KSpace, *, otherwise: str = "") -> None:
     if not kspace.fully_sampled:
         raise MaskError(
-            f"the data is already undersampled (R={kspace.acceleration:.3g}): "
-            f"{otherwise or 'want fully sampled data; reconstruct this as it is'}"
+            f"the data is already undersampled (R={kspace.acceleration:.3g})"
+            f"{f'; {otherwise}' if otherwise else ', expected fully sampled data; reconstruct this as it is'}"
         )
 
 
@@ -75,7 +75,7 @@ def fully_sampled_image(u: NDArray[np.complex64]) -> NDArray[np.float32]:
 def _drawn(W: int, sampling: Sampling) -> NDArray[np.bool_]:
 
     if sampling.acceleration is None:
-        raise ConfigError(f"a {sampling.mask} mask came without an acceleration: give one, such as 4")
+        raise ConfigError(f"got the {sampling.mask} mask without an acceleration; give one, such as 4")
     spec = MaskSpec(
         "random" if sampling.mask == "random" else "equispaced",
         sampling.acceleration,

@@ -65,10 +65,10 @@ class Bound(Regularizer):
     def _enter(self, x: Tensor) -> Tensor:
         """C ≅ R², and all leading axes as one: complex (..., Q, H, W) → real (B, 2Q, H, W)."""
         if not x.is_complex() or x.ndim < 3:
-            raise ShapeError(f"{x.dtype} of shape {tuple(x.shape)} came: want complex coil images (..., Q, H, W)")
+            raise ShapeError(f"got {x.dtype} of shape {tuple(x.shape)}, expected complex coil images (..., Q, H, W)")
         if self.Q is not None and x.shape[-3] != self.Q:
             raise ShapeError(
-                f"images of {x.shape[-3]} coils came, the weights are made for {self.Q}: "
+                f"got images of {x.shape[-3]} coils, expected {self.Q}, which the weights are made for; "
                 f"compress the data to {self.Q} virtual coils or take another model"
             )
         return to_real(x.reshape(-1, *x.shape[-3:]))
@@ -117,12 +117,12 @@ def check_weights(theta: Weights, shapes: Mapping[str, tuple[int, ...]]) -> None
     if theta.keys() != shapes.keys():
         missing, unknown = sorted(shapes.keys() - theta.keys()), sorted(theta.keys() - shapes.keys())
         raise ModelError(
-            f"weights lack {missing[:3]} and hold unknown {unknown[:3]} ({len(missing)} and {len(unknown)} in all): "
-            f"want the {len(shapes)} names of this configuration"
+            f"weights lack {missing[:3]} and hold unknown {unknown[:3]} ({len(missing)} and {len(unknown)} in all), "
+            f"expected the {len(shapes)} names of this configuration"
         )
     for name, shape in shapes.items():
         if tuple(theta[name].shape) != shape:
             raise ModelError(
-                f"weight {name} has shape {tuple(theta[name].shape)}, want {shape}: "
+                f"weight {name} has shape {tuple(theta[name].shape)}, expected {shape}; "
                 "it was made with another configuration"
             )

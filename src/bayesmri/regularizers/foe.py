@@ -29,11 +29,11 @@ class FoEConfig:
     def __post_init__(self) -> None:
         for name in ("Q", "features"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"FoE with {name} = {getattr(self, name)}: want at least 1")
+                raise ConfigError(f"got an FoE with {name} = {getattr(self, name)}, expected at least 1")
         if self.kernel_size < 3 or self.kernel_size % 2 == 0:
-            raise ConfigError(f"FoE with kernel_size = {self.kernel_size}: want an odd number of at least 3")
+            raise ConfigError(f"got an FoE with kernel_size = {self.kernel_size}, expected an odd number of at least 3")
         if not 0 < self.init_scale < float("inf"):
-            raise ConfigError(f"FoE with init_scale = {self.init_scale}: want a positive number")
+            raise ConfigError(f"got an FoE with init_scale = {self.init_scale}, expected a positive number")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The name and shape of every weight in θ."""

@@ -64,13 +64,13 @@ class TDVConfig:
     def __post_init__(self) -> None:
         for name in ("Q", "features", "macroblocks", "scales"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"TDV with {name} = {getattr(self, name)}: want at least 1")
+                raise ConfigError(f"got a TDV with {name} = {getattr(self, name)}, expected at least 1")
         if self.zero_mean not in get_args(ZeroMean):
-            raise ConfigError(f"TDV with zero_mean = {self.zero_mean!r}: want one of {get_args(ZeroMean)}")
+            raise ConfigError(f"got a TDV with zero_mean = {self.zero_mean!r}, expected one of {get_args(ZeroMean)}")
         if self.init not in get_args(Init):
-            raise ConfigError(f"TDV with init = {self.init!r}: want one of {get_args(Init)}")
+            raise ConfigError(f"got a TDV with init = {self.init!r}, expected one of {get_args(Init)}")
         if not 0 < self.init_scale < float("inf"):
-            raise ConfigError(f"TDV with init_scale = {self.init_scale}: want a positive number")
+            raise ConfigError(f"got a TDV with init_scale = {self.init_scale}, expected a positive number")
         if (self.tv is not None and not 0 <= self.tv < float("inf")) or not 0 < self.tv_epsilon < float("inf"):
             raise ConfigError(
                 f"got a TDV with tv = {self.tv}, tv_epsilon = {self.tv_epsilon}, expected tv of at least 0 or none, "

@@ -27,9 +27,9 @@ class TVConfig:
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight < float("inf"):
-            raise ConfigError(f"TV with weight = {self.weight}: want a number of at least 0")
+            raise ConfigError(f"got TV with weight = {self.weight}, expected a number of at least 0")
         if not 0 < self.epsilon < float("inf"):
-            raise ConfigError(f"TV with epsilon = {self.epsilon}: want a positive number, such as 1e-3")
+            raise ConfigError(f"got TV with epsilon = {self.epsilon}, expected a positive number, such as 1e-3")
 
 
 @final

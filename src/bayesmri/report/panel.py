@@ -54,10 +54,10 @@ def panel(path: Path, images: Sequence[Tile], *, pixel_aspect: float = 1.0) -> N
     pixel_aspect: height of a pixel over its width.
     """
     if not images:
-        raise ShapeError("a panel of no images came: want at least one")
+        raise ShapeError("got a panel of no images, expected at least one")
     for title, image, _ in images:
         if image.ndim != 2:
-            raise ShapeError(f"an image {image.shape} came for {title!r}: want (h, w)")
+            raise ShapeError(f"got an image {image.shape} for {title!r}, expected (h, w)")
         check_values(title.split("\n")[0], image)
     figure = _figure(images, window(images[0][1]), pixel_aspect)
     with atomic_path(path) as temporary:

@@ -50,7 +50,7 @@ class Look:
 def acceleration_study(request: Request, progress: Progress | None) -> Outcome:
     """One model on every volume at every R; standard deviations in units of the truth's maximum."""
     if len(set(request.accelerations)) < len(request.accelerations):
-        raise ConfigError("the same acceleration came twice: give each once")
+        raise ConfigError("got the same acceleration twice; give each once")
     loaded = load_stochastic(request.models[0])
     volumes = Volumes(request)
     rows: list[dict[str, Any]] = []

@@ -64,13 +64,13 @@ def settled(name: str, kind: Kind, request: Request) -> Request:
     if not kind.needs_data:
         return _of_the_model_alone(name, request)
     if request.data is None:
-        raise ConfigError(f"the study {name} came without data: give --data, a folder of fully sampled volumes")
+        raise ConfigError(f"got the study {name} without data; give --data, a folder of fully sampled volumes")
     if len(request.accelerations) > 1 and not kind.several_accelerations:
         raise ConfigError(
-            f"{len(request.accelerations)} accelerations came to the study {name}: want one, as --acceleration 4"
+            f"got {len(request.accelerations)} accelerations for the study {name}, expected one, as --acceleration 4"
         )
     if kind.one_slice and request.slices is not None:
-        raise ConfigError(f"--slices {request.slices} came to the study {name}, which shows one slice: leave it out")
+        raise ConfigError(f"got --slices {request.slices} for the study {name}, which shows one slice; leave it out")
     samples = SAMPLES if request.samples is None and kind.draws else request.samples
     return replace(
         request,
@@ -84,20 +84,20 @@ def settled(name: str, kind: Kind, request: Request) -> Request:
 def _check_models(name: str, kind: Kind, request: Request) -> None:
     n = len(request.models)
     if (n == 0 and not kind.shipped_models) or (n > 1 and not kind.several_models):
-        want = "at least one" if kind.several_models else "one"
-        raise ConfigError(f"{n} models came to the study {name}: want {want}, as --model runs/small")
+        expected = "at least one" if kind.several_models else "one"
+        raise ConfigError(f"got {n} models for the study {name}, expected {expected}, as --model runs/small")
 
 
 def _check_extras(name: str, kind: Kind, request: Request) -> None:
     """Options that only some studies have a use for."""
     if request.samples is not None and kind.needs_data and not kind.draws:
-        raise ConfigError(f"--samples {request.samples} came to the study {name}, which draws none: leave it out")
+        raise ConfigError(f"got --samples {request.samples} for the study {name}, which draws none; leave it out")
     if request.iterations is not None and kind.iterations is None:
-        raise ConfigError(f"--iterations {request.iterations} came to the study {name}, which has none: leave it out")
+        raise ConfigError(f"got --iterations {request.iterations} for the study {name}, which has none; leave it out")
     if request.level is not None and not kind.bounds:
-        raise ConfigError(f"--level {request.level:g} came to the study {name}, which has no bounds: leave it out")
+        raise ConfigError(f"got --level {request.level:g} for the study {name}, which has no bounds; leave it out")
     if request.errors and not kind.errors:
-        raise ConfigError(f"--errors came to the study {name}, which shows no error maps: leave it out")
+        raise ConfigError(f"got --errors for the study {name}, which shows no error maps; leave it out")
 
 
 def _of_the_model_alone(name: str, request: Request) -> Request:
@@ -109,5 +109,5 @@ def _of_the_model_alone(name: str, request: Request) -> Request:
     }
     unused = [option for option, value in given.items() if value is not None]
     if unused:
-        raise ConfigError(f"{', '.join(unused)} came to the study {name}, which looks at the model alone: leave it out")
+        raise ConfigError(f"got {', '.join(unused)} for the study {name}, which looks at the model alone; leave it out")
     return request

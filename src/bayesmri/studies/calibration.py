@@ -101,7 +101,7 @@ def _volume(path: Path, result: Reconstruction) -> tuple[dict[str, Any], Judged]
 def truth_and_spread(result: Reconstruction) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """X̄, σ̂ and Y, cut to the centre they share."""
     if result.std is None or result.truth is None:
-        raise DataError("a reconstruction without samples or truth came: both are wanted to judge one by the other")
+        raise DataError("got a reconstruction without samples or truth, expected both, to judge one by the other")
     std, truth = common_crop(result.std, result.truth)
     return common_crop(result.mean, result.truth)[0], std, truth
 

@@ -80,7 +80,7 @@ def _rows(loaded: Loaded, at_mean: list[float], parts: list[list[Span]]) -> list
 def named(models: list[Loaded], given: tuple[str, ...]) -> list[Loaded]:
     """Each under a name of its own: the last part of its path, or all of it where two would share one."""
     if len({loaded.path for loaded in models}) < len(models):
-        raise ConfigError("the same model came twice: give each once")
+        raise ConfigError("got the same model twice; give each once")
     names = [loaded.name for loaded in models]
     if len(set(names)) == len(names):
         return models

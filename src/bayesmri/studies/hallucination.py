@@ -88,7 +88,7 @@ class Tally:
     def add(self, result: Reconstruction, structures: list[list[Structure]]) -> list[Verdict]:
         """The verdicts of one volume."""
         if result.std is None or result.truth is None:
-            raise DataError("a reconstruction without a standard deviation or truth came: both are wanted here")
+            raise DataError("got a reconstruction without a standard deviation or truth, expected both")
         peak = float(result.truth.max())
         new: list[Verdict] = []
         for s, part in enumerate(structures):
@@ -177,7 +177,7 @@ def check_names(spreads: list[Spread]) -> None:
     names = [s.name for s in spreads]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
-        raise ConfigError(f"{', '.join(twice)} came twice: give every method once, under a name of its own")
+        raise ConfigError(f"got {', '.join(twice)} twice; give every method once, under a name of its own")
 
 
 def steps(progress: Progress | None, request: Request, *, times: int = 1) -> AbstractContextManager[Callable[[], None]]:

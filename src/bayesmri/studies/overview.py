@@ -153,7 +153,7 @@ def _settings(request: Request) -> tuple[list[Setting], list[str]]:
                 missing.append(f"{track}-coil, R = {R:g}: {error}")
     keys = [(setting.loaded.path, setting.track, setting.R) for setting in found]
     if len(set(keys)) < len(keys):
-        raise ConfigError("the same model came twice: give each once")
+        raise ConfigError("got the same model twice; give each once")
     if not found:
         raise ModelError("; ".join(missing))
     return found, missing
@@ -179,7 +179,7 @@ def _scan(path: Path, track: Track, request: Request) -> KSpace:
 def _tiles(result: Reconstruction) -> OverviewTiles:
     """In units of the truth's maximum, cut to what truth and images share."""
     if result.truth is None:
-        raise DataError("a reconstruction without truth came: it is wanted to show both")
+        raise DataError("got a reconstruction without truth, expected one, to show both")
     Y = common_crop(result.truth, result.mean)[0][0].astype(np.float64)
     peak = float(Y.max())
 
@@ -203,7 +203,7 @@ def _regions(tiles: list[OverviewTiles]) -> list[Region]:
     """By σ̂ and detail of all settings together, so that the rows can be compared; never by the truth."""
     shapes = {tile.truth.shape for tile in tiles}
     if len(shapes) > 1:
-        raise DataError(f"images of different sizes {sorted(shapes)} came of one volume: want one size")
+        raise DataError(f"got images of different sizes {sorted(shapes)} of one volume, expected one size")
     h, w = shapes.pop()
     spreads = [tile.std for tile in tiles if tile.std is not None]
     std = np.sqrt(np.mean([np.square(s) for s in spreads], axis=0)) if spreads else None

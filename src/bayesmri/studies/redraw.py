@@ -21,7 +21,7 @@ def redraw_study(name: str, source: Path, folder: Path) -> tuple[dict[str, Any],
     """
     if name not in REDRAWN:
         raise ConfigError(
-            f"the figure of the study {name} shows images, which its numbers do not hold: want one of "
+            f"the figure of the study {name} shows images, which its numbers do not hold, expected one of "
             f"{', '.join(REDRAWN)}, or make the study again"
         )
     target, picture = folder / f"{name}.json", folder / f"{name}.png"
@@ -48,9 +48,11 @@ def _read(name: str, source: Path) -> tuple[str, dict[str, Any]]:
         record = json.loads(text)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise DataError(f"{source.name} cannot be read ({reason}): want the .json file that a study wrote") from error
+        raise DataError(
+            f"{source.name} cannot be read ({reason}), expected the .json file that a study wrote"
+        ) from error
     kind = record.get("study") if isinstance(record, dict) else None
     if kind != name:
         found = "nothing of a study" if kind is None else f"the study {kind}"
-        raise DataError(f"{source.name} holds {found}: want numbers of the study {name}")
+        raise DataError(f"{source.name} holds {found}, expected numbers of the study {name}")
     return text, record

@@ -22,7 +22,7 @@ def run_study(
 ) -> tuple[dict[str, Any], Outcome]:
     """Run it and write folder/NAME.json and folder/NAME.png; returns the record written and the outcome."""
     if name not in STUDIES:
-        raise ConfigError(f"no study is called {name!r}: want one of {', '.join(STUDIES)}")
+        raise ConfigError(f"no study is called {name!r}, expected one of {', '.join(STUDIES)}")
     request = settled(name, STUDIES[name], request)
     target, picture = folder / f"{name}.json", folder / f"{name}.png"
     sources = [Path(part) for model in request.models for part in members_of(model.removeprefix(ISOTROPIC))]

@@ -65,7 +65,7 @@ def samples_study(request: Request, progress: Progress | None) -> Outcome:
 def _tiles(result: Reconstruction) -> SampleTiles:
     """In units of the truth's maximum."""
     if result.truth is None or result.std is None or result.samples is None:
-        raise DataError("a reconstruction without truth or samples came: both are wanted to show them")
+        raise DataError("got a reconstruction without truth or samples, expected both, to show them")
     truth = common_crop(result.truth, result.mean)[0][0]
     mean, std = (common_crop(X, result.truth)[0][0] for X in (result.mean, result.std))
     samples = common_crop(result.samples[0], result.truth)[0]

@@ -96,7 +96,9 @@ def spread(text: str) -> Spread:
 def _isotropic(learned: Spread) -> Spread:
     (loaded, *others), posterior = learned.members, learned.members[0].model.posterior
     if others or not isinstance(posterior, BlockGaussian):
-        raise ModelError(f"{ISOTROPIC}{learned.name}: want one model with a posterior, whose variances it equals")
+        raise ModelError(
+            f"got {ISOTROPIC}{learned.name}, expected one model with a posterior, whose variances it equals"
+        )
     model = replace(loaded.model, posterior=posterior.isotropic(), calibrations=())
     return replace(learned, name=f"{ISOTROPIC}{learned.name}", members=(replace(loaded, model=model),))
 
@@ -174,5 +176,6 @@ def _check_members(members: Sequence[Loaded]) -> None:
     for member in members[1:]:
         if member.model.coils != members[0].model.coils:
             raise ModelError(
-                f"{member.name} takes coils otherwise than {members[0].name}: want members of an ensemble of one kind"
+                f"{member.name} takes coils otherwise than {members[0].name}, expected members of an ensemble of one "
+                "kind"
             )

@@ -36,11 +36,11 @@ class DistillConfig:
     def __post_init__(self) -> None:
         for name in ("elements", "iterations", "batch", "features"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"distill: {name} = {getattr(self, name)}: want at least 1")
+                raise ConfigError(f"distill: got {name} = {getattr(self, name)}, expected at least 1")
         if self.few < 2 or self.samples < 2 * self.few or not self.lr > 0:
             raise ConfigError(
-                f"distill: K up to {self.few} of {self.samples} samples at a rate of {self.lr:g}: "
-                "want K of at least 2, at least twice as many samples, and a rate above 0"
+                f"distill: got K up to {self.few} of {self.samples} samples at a rate of {self.lr:g}, "
+                "expected K of at least 2, at least twice as many samples, and a rate above 0"
             )
 
 
@@ -66,7 +66,9 @@ def exact(model: Model, batch: Batch, N: int, rng: torch.Generator, accelerate: 
     """N draws of θ, each serving all slices of the batch, on whose device all is computed."""
     reg, posterior = model.regularizer, model.distribution().to(batch.z.device)
     if not posterior.stochastic or not isinstance(reg, ParametricRegularizer):
-        raise ModelError("a model without a posterior came: there are no samples to learn from")
+        raise ModelError(
+            "got a model without a posterior, which has no samples to learn from, expected one with a posterior"
+        )
 
     D = model.scheme.data_term(batch.z, batch.mask, batch.s)
 
@@ -82,8 +84,8 @@ def exact(model: Model, batch: Batch, N: int, rng: torch.Generator, accelerate: 
     found = Exact(rss(at_mean), rss(ifft2c(batch.z)), torch.stack(images, dim=1), torch.stack(distances, dim=1))
     if not (found.at_mean.isfinite().all() and found.samples.isfinite().all() and found.coil_distance.isfinite().all()):
         raise DivergedError(
-            "a sample of a training slice holds NaN or Inf: want finite images to learn from; the model diverges on "
-            "the data it was trained on, take another"
+            "a sample of a training slice holds NaN or Inf, expected finite images to learn from; the model diverges "
+            "on the data it was trained on, take another"
         )
     return found
 

@@ -27,7 +27,9 @@ class LossConfig:
 
     def __post_init__(self) -> None:
         if not self.tau >= 0 or not self.ssim_range > 0:
-            raise ConfigError(f"loss with tau = {self.tau}, ssim_range = {self.ssim_range}: want tau ≥ 0, range > 0")
+            raise ConfigError(
+                f"got a loss with tau = {self.tau}, ssim_range = {self.ssim_range}, expected tau ≥ 0, range > 0"
+            )
 
 
 def loss(X: Tensor, Y: Tensor, config: LossConfig) -> Tensor:

@@ -37,8 +37,8 @@ class UnrollConfig:
             raise ConfigError(f"got unroll.momentum0 = {self.momentum0}, expected a number from 0 to {MOST_MOMENTUM}")
         if not (self.T0 >= 0 and 1 <= self.S_start <= self.S_max and self.S_every >= 1):
             raise ConfigError(
-                f"unroll with T0 = {self.T0}, S from {self.S_start} every {self.S_every} to {self.S_max}: "
-                "want T0 ≥ 0, 1 ≤ S_start ≤ S_max, S_every ≥ 1"
+                f"got unroll with T0 = {self.T0}, S from {self.S_start} every {self.S_every} to {self.S_max}, "
+                "expected T0 ≥ 0, 1 ≤ S_start ≤ S_max, S_every ≥ 1"
             )
 
 
@@ -70,11 +70,15 @@ class OptimizerConfig:
 
     def __post_init__(self) -> None:
         if not (min(self.lr, self.lr_T, self.lr_rho, self.lr_momentum) >= 0 and self.eps > 0):
-            raise ConfigError(f"optimizer with lr = {self.lr}, lr_T = {self.lr_T}, eps = {self.eps}: want rates ≥ 0")
+            raise ConfigError(
+                f"got an optimizer with lr = {self.lr}, lr_T = {self.lr_T}, eps = {self.eps}, expected rates ≥ 0"
+            )
         if not all(0 <= b < 1 for b in (*self.betas, self.ema)):
-            raise ConfigError(f"optimizer with betas = {self.betas}, ema = {self.ema}: want numbers in [0, 1)")
+            raise ConfigError(
+                f"got an optimizer with betas = {self.betas}, ema = {self.ema}, expected numbers in [0, 1)"
+            )
         if self.halve_every < 1 or min(self.warmup, self.reset_every, self.clip) < 0:
-            raise ConfigError("optimizer: want halve_every ≥ 1, and warmup, reset_every and clip of at least 0")
+            raise ConfigError("optimizer: expected halve_every ≥ 1, and warmup, reset_every and clip of at least 0")
 
 
 def unrolled_steps(config: UnrollConfig, step: int) -> int:

@@ -67,9 +67,9 @@ class RunConfig:
     def __post_init__(self) -> None:
         for name in ("iterations", "batch", "log_every", "val_every", "sample_every", "checkpoint_every", "keep"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"train.{name} = {getattr(self, name)}: want at least 1")
+                raise ConfigError(f"got train.{name} = {getattr(self, name)}, expected at least 1")
         if self.threads < 0 or (self.max_minutes is not None and self.max_minutes <= 0):
-            raise ConfigError("train: want threads of at least 0 and max_minutes above 0")
+            raise ConfigError("train: expected threads of at least 0 and max_minutes above 0")
         if self.clock and self.max_minutes is None:
             raise ConfigError("train.clock needs train.max_minutes: the clock must know when the run ends")
 
@@ -100,11 +100,11 @@ class TrainConfig:
                 'leave [posterior] out, or take model.kind = "tdv"'
             )
         if not self.unrolled and self.unroll != UnrollConfig():
-            raise ConfigError(f"[unroll] came with a {self._kind}, which has neither T nor S: leave it out")
+            raise ConfigError(f"got [unroll] with a {self._kind}, which has neither T nor S; leave it out")
         if (self.loss.kind == "nll") != bool(getattr(self.model, "variance", False)):
             raise ConfigError(
-                f"loss.kind = {self.loss.kind} with a {self._kind} "
-                f'{"with" if self.loss.kind == "l1" else "without"} variance: want loss.kind = "nll" and '
+                f"got loss.kind = {self.loss.kind} with a {self._kind} "
+                f'{"with" if self.loss.kind == "l1" else "without"} variance, expected loss.kind = "nll" and '
                 'model.kind = "unet" with variance = true, or neither'
             )
         if self.coils.mode == "sensitivities" and (not self.unrolled or self.model.Q != 1):

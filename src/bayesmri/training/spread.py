@@ -50,13 +50,15 @@ class PosteriorConfig:
     def __post_init__(self) -> None:
         if not (0 < self.alpha < float("inf") and 0 <= self.beta < float("inf") and 0 < self.L0 < float("inf")):
             raise ConfigError(
-                f"posterior with alpha = {self.alpha}, beta = {self.beta}, L0 = {self.L0}: want alpha and L0 above 0, "
-                "beta of at least 0"
+                f"got a posterior with alpha = {self.alpha}, beta = {self.beta}, L0 = {self.L0}, expected "
+                "alpha and L0 above 0, beta of at least 0"
             )
         if not self.lr >= 0 or self.draws < 1:
-            raise ConfigError(f"posterior with lr = {self.lr}, draws = {self.draws}: want lr ≥ 0 and at least 1 draw")
+            raise ConfigError(
+                f"got a posterior with lr = {self.lr}, draws = {self.draws}, expected lr ≥ 0 and at least 1 draw"
+            )
         if self.antithetic and self.draws % 2:
-            raise ConfigError(f"posterior.antithetic with draws = {self.draws}: want an even number, for pairs")
+            raise ConfigError(f"got posterior.antithetic with draws = {self.draws}, expected an even number, for pairs")
 
     @property
     def n_draws(self) -> int:
@@ -114,7 +116,9 @@ def start_spread(
     if config.kind == "delta":
         return None
     if not reg.kernels():
-        raise ConfigError("posterior.kind = gaussian with a regularizer that has no kernels to draw: want delta")
+        raise ConfigError(
+            "got posterior.kind = gaussian with a regularizer that has no kernels to draw, expected delta"
+        )
     L = initial_L(reg.weights(), reg.kernels(), config.L0)
     if origin is not None and origin.stochastic:
         blocks = origin.distribution().blocks

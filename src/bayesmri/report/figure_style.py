@@ -1,5 +1,6 @@
 """How figures and tables of studies look: one size of text, few colours, light axes, aligned columns."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,7 +32,10 @@ def finish(axes: Axes, *, title: str = "", x: str = "", y: str = "", legend: boo
 
 def write(made: Figure, path: Path) -> None:
     """As PNG, whatever the path is called."""
-    made.savefig(path, format="png", dpi=DPI, facecolor="white")
+    with warnings.catch_warnings():
+        # matplotlib looks at the clock: on a busy machine the best place of a legend takes it a second
+        warnings.filterwarnings("ignore", message='Creating legend with loc="best" can be slow')
+        made.savefig(path, format="png", dpi=DPI, facecolor="white")
 
 
 def caption(made: Figure, text: str) -> None:

@@ -119,7 +119,9 @@ def same_volumes(rows: Sequence[dict[str, Any]], refusals: Sequence[Refusal]) ->
 def command(study: Study) -> str:
     """What to type to repeat the study, in the folder that holds the data."""
     default = Study(study.data)
-    words = [f"bayesmri evaluate --data {study.data.name} --methods {','.join(study.methods)}"]
+    # of folders the last name: what is above may tell more than it should
+    methods = [Path(name).name if Path(name).is_absolute() else name for name in study.methods]
+    words = [f"bayesmri evaluate --data {study.data.name} --methods {','.join(methods)}"]
     words.append("--acceleration " + " ".join(f"{R:g}" for R in study.accelerations))
     if study.tracks:
         words.append("--track " + " ".join(study.tracks))

@@ -109,8 +109,12 @@ def _what(model: Shipped) -> list[Line]:
 
 
 def _unrolled(record: Mapping[str, Any]) -> str:
+    steps = [f"S = {record['S']} steps", f"T = {record['T']:.4g}"]
+    steps += [f"{sign} = {record[key]:.3g}" for key, sign in (("rho", "ρ"), ("momentum", "γ")) if record.get(key)]
     start = "SENSE" if record.get("start") == "sense" else "zero-filled"
-    return f"S = {record['S']} steps, T = {record['T']:.4g}, from the {start} images"
+    if (record.get("coils") or {}).get("mode") == "sensitivities":
+        start = "zero-filled image of one coil, of several from the SENSE"
+    return f"{', '.join(steps)}, from the {start} images"
 
 
 def _parameters(parameters: Mapping[str, int]) -> str:

@@ -61,7 +61,11 @@ any) # after single: one coil and any array, sensitivities in the operator
     timed "any-r$R-first" "tdv-r$R" 30 --train.init_from "runs/tdv-single-r$R" \
       --unroll.S_start 15 --unroll.S_max 15 --unroll.rho0 3.5 --unroll.momentum0 none
     timed "any-r$R" "tdv-r$R" 48 --train.init_from "runs/any-r$R-first"
-    timed "tdv-r$R" "tdv-r$R-bayes" 34 --train.init_from "runs/any-r$R"
+    run "any-r$R-bayes" "tdv-r$R-bayes" --train.init_from "runs/any-r$R" --train.iterations 500
+    run "any-r$R-spread" "tdv-r$R-bayes" --train.init_from "runs/any-r$R" --train.init_L_from "runs/any-r$R-bayes" \
+      --optimizer.lr 0 --train.iterations 250
+    run "tdv-r$R" "tdv-r$R-bayes" --train.init_from "runs/any-r$R-spread" --train.iterations 1 \
+      --unroll.keep h --unroll.S_start 16 --unroll.S_max 16 --optimizer.lr 0 --posterior.lr 0
   done
   ;;
 networks-single)

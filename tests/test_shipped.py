@@ -38,7 +38,7 @@ def picture() -> np.ndarray:
 
 def scan(model: zoo.Shipped, magnitude: np.ndarray) -> KSpace:
     """One slice at the model's own R, seen by one coil or by six."""
-    coils = 1 if model.takes(1) and not model.knows_coils else 6
+    coils = 1 if model.takes(1) else 6
     rng = torch.Generator().manual_seed(1)
     u = acquire(torch.from_numpy(magnitude.copy())[None], Scanner(coils=coils, snr_db=30.0), rng=rng).numpy()
     full = KSpace(z=u, mask=np.ones(u.shape[-1], dtype=bool), header=Header(source="phantom"))

@@ -415,5 +415,7 @@ def test_notes_say_where_too_little_is_known_of_the_coils(
     said = capsys.readouterr()
     assert [note for note in json.loads(said.out)["notes"] if "--sensitivities" in note] == list(notes)
     assert all(f"note: {note}" in said.err.splitlines() for note in notes)
+    with h5py.File(here / "out.h5") as file:
+        assert file["reconstruction"].attrs.get("notes", "") == "\n".join(notes)
     assert main([*argv, "--sensitivities", "maps.npy"]) == 0
     assert not [note for note in json.loads(capsys.readouterr().out)["notes"] if "--sensitivities" in note]

@@ -25,8 +25,9 @@ def save(result: Reconstruction, targets: dict[str, Path], *, provenance: dict[s
     targets = {kind: path for kind, path in targets.items() if volumes.get(kind, result.mean) is not None}
     with atomic_paths(list(targets.values())) as paths:
         made = dict(zip(targets, paths, strict=True))
+        told = about(result) | ({"reconstruction": {"notes": "\n".join(result.notes)}} if result.notes else {})
         write_reconstruction(
-            made["h5"], datasets(result), header=shown_header(result), provenance=provenance, about=about(result)
+            made["h5"], datasets(result), header=shown_header(result), provenance=provenance, about=told
         )
         for kind, volume in volumes.items():
             if kind in made and volume is not None:

@@ -20,7 +20,9 @@ class Header:
     recon_shape: (h, w) of the image the scanner would show, where the grid is larger (readout oversampling).
     affine: index (h, w, slice) of the full H x W grid → RAS+ millimetres, where the file knows it.
     voxel_mm: spacing along (h, w, slice), where only that is known.
-    facts: short header facts for `inspect`; notes: what the reader did or found odd, one sentence each.
+    facts: short header facts for `inspect`; notes: what the reader did or assumed, one sentence each.
+    warnings: what may make the image wrong, one sentence each.
+    turned: rows and columns were exchanged, since the file was undersampled along its rows; images are turned back.
     """
 
     source: str
@@ -31,11 +33,15 @@ class Header:
     voxel_mm: tuple[float, float, float] | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    turned: bool = False
 
 
 @dataclass(frozen=True)
 class KSpace:
-    """z: complex64 (slices, Q, H, W), zero-filled where `mask`, bool (W,), is False.
+    """z: complex64 (slices, Q, H, W), zero-filled where `mask` is False.
+
+    mask: acquired columns, bool (W,), or acquired points, bool (H, W), where whole columns are not what is missing.
 
     truth: the file's own fully sampled magnitude image (slices, h, w), where it carries one.
     reference: k-space of a separate scan of the same coils, (slices, Q, H, W), fully sampled in its centre.
@@ -53,10 +59,10 @@ class KSpace:
 
     def __post_init__(self) -> None:
         check_grid(self.z.shape, ndim=4, axes="(slices, coils, H, W)")
-        if self.mask.shape != self.z.shape[-1:]:
+        if self.mask.shape not in (self.z.shape[-1:], self.z.shape[-2:]):
             raise MaskError(
                 f"got a mask of shape {self.mask.shape} with {self.z.shape[-1]} columns of k-space, "
-                "expected one bool per column (phase encoding is the last axis)"
+                "expected one bool per column (phase encoding is the last axis), or one per row and column"
             )
         if not self.mask.any():
             raise DataError("k-space holds no acquired line: every column is zero")
@@ -83,12 +89,12 @@ class KSpace:
 
     @property
     def acceleration(self) -> float:
-        """W / acquired lines, what the data really has."""
-        return len(self.mask) / int(self.mask.sum())
+        """Lines, or points, of the grid for each acquired one: what the data really has."""
+        return self.mask.size / int(self.mask.sum())
 
 
 def slice_digest(z: NDArray[np.complexfloating], mask: NDArray[np.bool_]) -> str:
-    """sha256 of what was measured of one slice (Q, H, W): its acquired columns, and which they are.
+    """sha256 of what was measured of one slice (Q, H, W): its acquired columns or points, and which they are.
 
     A file undersampled before and one undersampled on the fly have the same digest, whatever they are called.
     """

@@ -55,9 +55,9 @@ def affine_of_3d(
     """
     if not is_frame(read, phase1, phase2) or not np.isfinite(position).all():
         return None
-    along = [direction * size for direction, size in zip((phase1, phase2, read), voxel_mm, strict=True)]
-    origin = position - sum(step * (n // 2) for step, n in zip(along, shape, strict=True))
-    return lps_affine(*along, origin)
+    along = np.stack([phase1, phase2, read]) * np.array(voxel_mm)[:, None]
+    origin = position - np.array([n // 2 for n in shape]) @ along
+    return lps_affine(along[0], along[1], along[2], origin)
 
 
 def looks_like_slices(k: NDArray[np.complex64]) -> bool:

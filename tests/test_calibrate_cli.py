@@ -327,8 +327,8 @@ def test_the_fast_route_has_a_bound_of_its_own(data: Path, scan: Path) -> None:
 
 def test_the_study_leaves_every_subject_out_in_turn(calibrated: Path, data: Path, tmp_path: Path) -> None:
     asked = Request((str(calibrated),), data, samples=N, level=0.8)
-    _, outcome = run_study("calibration", asked, tmp_path)
-    bound = written(tmp_path, "calibration")["bound"]
+    _, outcome = run_study("reliability", asked, tmp_path)
+    bound = written(tmp_path, "reliability")["bound"]
     (own,) = load_model(calibrated).calibrations
     assert (bound["level"], bound["subjects"], bound["floor"]) == (0.8, SUBJECTS, own.floor)
     rows = bound["everywhere"]["of_subjects"]
@@ -344,8 +344,8 @@ def test_the_study_leaves_every_subject_out_in_turn(calibrated: Path, data: Path
 
 def test_the_study_says_when_subjects_are_too_few(calibrated: Path, data: Path, tmp_path: Path) -> None:
     plain = str(calibrated.with_name("plain.json"))
-    _, outcome = run_study("calibration", Request((plain,), data / "head0.h5", samples=2), tmp_path)
-    bound = written(tmp_path, "calibration")["bound"]
+    _, outcome = run_study("reliability", Request((plain,), data / "head0.h5", samples=2), tmp_path)
+    bound = written(tmp_path, "reliability")["bound"]
     assert (bound["everywhere"], bound["foreground"], bound["stored"]) == (None, None, None)
     assert "1 subject is too few to leave one out" in outcome.text
     with pytest.raises(BayesMRIError, match="has no bounds"):

@@ -23,7 +23,7 @@ from bayesmri.bounds.conformal import (
 )
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, ShapeError
 from bayesmri.physics.mask import MaskKind, MaskSpec
-from bayesmri.physics.pattern import centre_run, kind_of, n_calibration_lines
+from bayesmri.physics.pattern import centre_run, kind_of, n_center_lines
 
 Scores = NDArray[np.float64]
 LEVEL = 0.9
@@ -220,7 +220,7 @@ def test_a_mask_shows_its_kind(kind: MaskKind, R: float) -> None:
         for seed in range(20):
             mask = MaskSpec(kind, R).draw(W, torch.Generator().manual_seed(seed)).numpy()
             assert kind_of(mask) == kind
-            assert centre_run(mask) >= n_calibration_lines(W, R, None)
+            assert centre_run(mask) >= n_center_lines(W, R, None)
     assert kind_of(np.ones(12, dtype=bool)) is None
 
 

@@ -100,11 +100,11 @@ def test_one_failure_spares_the_others_and_is_told(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    page = "".join(f"<!-- {name} -->\n<!-- /{name} -->\n" for name in ("entropy", "calibration"))
+    page = "".join(f"<!-- {name} -->\n<!-- /{name} -->\n" for name in ("entropy", "reliability"))
     (tmp_path / "studies.md").write_text(page)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "entropy.json").write_text(record.read_text())
-    plans = {name: script.Plan("numbers") for name in ("calibration", "entropy")}
+    plans = {name: script.Plan("numbers") for name in ("reliability", "entropy")}
     monkeypatch.setattr(script, "PLANS", plans)
     monkeypatch.setattr(script, "STUDIES", dict.fromkeys(plans))
     monkeypatch.setattr(script, "TRAININGS", ())
@@ -112,9 +112,9 @@ def test_one_failure_spares_the_others_and_is_told(
     monkeypatch.setattr(script, "DOCS", tmp_path)
     monkeypatch.setattr(sys, "argv", ["docs.py"])
     assert script.main() == 1
-    assert "failed: calibration" in capsys.readouterr().err
+    assert "failed: reliability" in capsys.readouterr().err
     assert (tmp_path / "figures" / "entropy.png").exists()
-    assert not (tmp_path / "figures" / "calibration.png").exists()
+    assert not (tmp_path / "figures" / "reliability.png").exists()
     monkeypatch.setattr(sys, "argv", ["docs.py", "entropy"])
     assert script.main() == 0
     monkeypatch.setattr(sys, "argv", ["docs.py", "entropie"])
@@ -197,7 +197,7 @@ def test_what_cannot_be_drawn_again_is_refused(record: Path, tmp_path: Path) -> 
         assert not (tmp_path / "out").exists()
 
     refused("samples", {"study": "samples"}, ConfigError, "shows images")
-    refused("entropy", {"study": "calibration"}, DataError, "holds the study calibration")
+    refused("entropy", {"study": "reliability"}, DataError, "holds the study reliability")
     refused("entropy", [1], DataError, "nothing of a study")
     refused("entropy", "{", DataError, "cannot be read")
     refused("entropy", {"study": "entropy"}, DataError, "not a record")

@@ -8,7 +8,7 @@ from bayesmri.physics.mask import (
     MaskKind,
     MaskSpec,
     equispaced_mask,
-    n_calibration_lines,
+    n_center_lines,
     random_mask,
 )
 
@@ -32,7 +32,7 @@ def test_every_width_keeps_exactly_the_lines_of_R(kind: MaskKind, R: int) -> Non
 @pytest.mark.parametrize(("R", "fraction"), [(4, 0.08), (8, 0.04)])
 def test_calibration_area_is_complete_and_holds_the_zero_frequency(kind: MaskKind, R: int, fraction: float) -> None:
     for W in range(32, 401):
-        n = n_calibration_lines(W, R, fraction)
+        n = n_center_lines(W, R, fraction)
         assert n == max(1, round(W * fraction))
         first = (W - n + 1) // 2
         assert first <= W // 2 < first + n
@@ -41,14 +41,14 @@ def test_calibration_area_is_complete_and_holds_the_zero_frequency(kind: MaskKin
 
 def test_the_default_calibration_area_is_the_papers() -> None:
     for W in (320, 368, 372):
-        assert n_calibration_lines(W, 4, None) == round(0.08 * W)
-        assert n_calibration_lines(W, 8, None) == round(0.04 * W)
+        assert n_center_lines(W, 4, None) == round(0.08 * W)
+        assert n_center_lines(W, 8, None) == round(0.04 * W)
 
 
 def test_random_lines_are_uniform_outside_the_calibration_area() -> None:
     generator, W, R, draws = rng(), 64, 4, 4000
     counts = torch.stack([random_mask(W, R, rng=generator) for _ in range(draws)]).sum(dim=0)
-    n_center = n_calibration_lines(W, R, None)
+    n_center = n_center_lines(W, R, None)
     outer = counts[counts < draws]
     assert len(outer) == W - n_center
     p = (W // R - n_center) / (W - n_center)
@@ -72,7 +72,7 @@ def test_masks_follow_their_seed() -> None:
 def test_equispaced_gaps_differ_by_at_most_one_line() -> None:
     for W in range(32, 401):
         mask = equispaced_mask(W, 4, offset=1, rng=rng())
-        n = n_calibration_lines(W, 4, None)
+        n = n_center_lines(W, 4, None)
         outer = torch.cat((mask[: (W - n + 1) // 2], mask[(W - n + 1) // 2 + n :]))
         gaps = torch.nonzero(outer).flatten().diff()
         assert gaps.max() - gaps.min() <= 1
@@ -90,7 +90,7 @@ def test_the_offset_moves_an_equispaced_mask() -> None:
 def test_the_offset_is_the_first_line_outside_the_centre_and_no_other_is_taken(R: float) -> None:
     """As many offsets as leave every line in its place; the next one would wrap around, or leave a gap too wide."""
     for W in range(32, 200):
-        n = n_calibration_lines(W, R, None)
+        n = n_center_lines(W, R, None)
         first, n_rest = (W - n + 1) // 2, round(W / R) - n
         spacing = -(-(W - n) // n_rest)  # rounded up
         for offset in range(spacing):

@@ -23,15 +23,15 @@ from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.files import undersample_file
 from bayesmri.recon.samples import column_std
 from bayesmri.runs import FOLDER
-from bayesmri.studies import calibration as study_calibration
+from bayesmri.studies import reliability as study_reliability
 from bayesmri.studies.run import run_study
 from study_runs import PNG, WIDTH, H, N, W, request, tiny, written
 
 
-def test_calibration_is_what_the_reconstructions_say(models: Path, scans: Path, tmp_path: Path) -> None:
+def test_reliability_is_what_the_reconstructions_say(models: Path, scans: Path, tmp_path: Path) -> None:
     asked = request(models, "wide", scans)
-    run_study("calibration", asked, tmp_path / "out")
-    record = written(tmp_path / "out", "calibration")
+    run_study("reliability", asked, tmp_path / "out")
+    record = written(tmp_path / "out", "reliability")
     assert [(row["file"], row["slices"]) for row in record["rows"]] == [("one.h5", 3), ("three.h5", 3)]
     path = scans / "one.h5"
     result = sample_volume(read_kspace(path), path, 4.0, load(asked.models[0]), asked)
@@ -53,8 +53,8 @@ def test_calibration_is_what_the_reconstructions_say(models: Path, scans: Path, 
 
 
 def test_the_record_says_where_it_comes_from(models: Path, scans: Path, tmp_path: Path) -> None:
-    run_study("calibration", request(models, "wide", scans, slices=2), tmp_path / "out")
-    record = written(tmp_path / "out", "calibration")
+    run_study("reliability", request(models, "wide", scans, slices=2), tmp_path / "out")
+    record = written(tmp_path / "out", "reliability")
     origin = record["provenance"]
     files = {entry["name"]: entry["sha256"] for entry in origin["inputs"]}
     sources = (scans / "one.h5", scans / "three.h5", models / "wide.json")
@@ -73,7 +73,7 @@ def test_a_study_repeats(models: Path, scans: Path, tmp_path: Path) -> None:
     asked = request(models, "two", scans / "three.h5", slices=1)
 
     def numbers(seed: int, name: str) -> Any:
-        record, _ = run_study("calibration", Request(**{**vars(asked), "seed": seed}), tmp_path / name)
+        record, _ = run_study("reliability", Request(**{**vars(asked), "seed": seed}), tmp_path / name)
         return record["all"]
 
     assert numbers(3, "a") == numbers(3, "b")
@@ -152,14 +152,14 @@ def test_the_command_prints_a_table_and_writes_both_files(
     models: Path, scans: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (scans / "notes.txt").write_text("not a scan")
-    argv = ["study", "calibration", "--model", str(models / "wide.json"), "--data", str(scans), "--slices", "1"]
+    argv = ["study", "reliability", "--model", str(models / "wide.json"), "--data", str(scans), "--slices", "1"]
     assert main([*argv, "--samples", "3", "-o", str(tmp_path / "out")]) == 0
     said = capsys.readouterr()
     assert [line.split()[0] for line in said.out.splitlines()[:4]] == ["volume", "one.h5", "three.h5", "all"]
     assert "from random to oracle" in said.out
     assert "skipped notes.txt" in said.err
     (scans / "notes.txt").unlink()
-    record = written(tmp_path / "out", "calibration")
+    record = written(tmp_path / "out", "reliability")
     assert main([*argv, "--samples", "3", "-o", str(tmp_path / "again"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["all"] == record["all"]
     names = [str(models / f"{n}.json") for n in ("fixed", "wide")]
@@ -179,9 +179,9 @@ def test_a_figure_that_fails_leaves_nothing(
         path.write_bytes(PNG)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(study_calibration, "calibration_figure", fail)
+    monkeypatch.setattr(study_reliability, "reliability_figure", fail)
     with pytest.raises(BayesMRIError, match="No space left"):
-        run_study("calibration", request(models, "wide", scans / "one.h5", slices=1), tmp_path / "new")
+        run_study("reliability", request(models, "wide", scans / "one.h5", slices=1), tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
@@ -193,13 +193,13 @@ def test_what_a_study_cannot_use_is_refused(models: Path, scans: Path, tmp_path:
 
     cases: list[tuple[str, Request, type[BayesMRIError], str]] = [
         ("calibraton", asked, ConfigError, "expected one of overview"),
-        ("calibration", changed(models=asked.models * 2), ConfigError, "expected one, as"),
+        ("reliability", changed(models=asked.models * 2), ConfigError, "expected one, as"),
         ("entropy", changed(models=()), ConfigError, "at least one"),
         ("entropy", changed(models=asked.models * 2), ConfigError, "twice"),
         ("acceleration", changed(accelerations=(4.0, 4.0)), ConfigError, "twice"),
-        ("calibration", changed(data=None), ConfigError, "--data"),
-        ("calibration", changed(accelerations=(4.0, 8.0)), ConfigError, "expected one, as"),
-        ("calibration", request(models, "fixed", scans), ModelError, "no posterior"),
+        ("reliability", changed(data=None), ConfigError, "--data"),
+        ("reliability", changed(accelerations=(4.0, 8.0)), ConfigError, "expected one, as"),
+        ("reliability", request(models, "fixed", scans), ModelError, "no posterior"),
         ("acceleration", request(models, "fixed", scans), ModelError, "no posterior"),
         ("kspace", asked, ConfigError, "shows one slice"),
         ("covariance", asked, ConfigError, "got --data, --samples, --slices for"),
@@ -213,17 +213,17 @@ def test_what_a_study_cannot_use_is_refused(models: Path, scans: Path, tmp_path:
             changed(**wrong_value)
     undersample_file(scans / "one.h5", tmp_path / "r4.h5", Sampling(acceleration=4))
     with pytest.raises(DataError, match="no fully sampled volume"):
-        run_study("calibration", changed(data=tmp_path / "r4.h5"), tmp_path / "out")
+        run_study("reliability", changed(data=tmp_path / "r4.h5"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_inputs_are_not_overwritten(models: Path, scans: Path, tmp_path: Path) -> None:
-    save_model(tmp_path / "calibration.json", tiny())
-    asked = Request((str(tmp_path / "calibration.json"),), scans / "one.h5", samples=2, slices=1)
-    before = (tmp_path / "calibration.json").read_bytes()
+    save_model(tmp_path / "reliability.json", tiny())
+    asked = Request((str(tmp_path / "reliability.json"),), scans / "one.h5", samples=2, slices=1)
+    before = (tmp_path / "reliability.json").read_bytes()
     with pytest.raises(BayesMRIError, match="input itself"):
-        run_study("calibration", asked, tmp_path)
-    assert (tmp_path / "calibration.json").read_bytes() == before
+        run_study("reliability", asked, tmp_path)
+    assert (tmp_path / "reliability.json").read_bytes() == before
 
 
 def test_a_checkpoint_is_called_by_its_run(tmp_path: Path) -> None:
@@ -243,3 +243,14 @@ def test_beta_is_read_from_the_card() -> None:
     assert beta_of({"posterior": {"entropy": -3.0}, "provenance": {"config": {"posterior": {"beta": 0.5}}}}) == 0.5
     assert beta_of({"provenance": {"config": None}}) is None
     assert beta_of({}) is None
+
+
+def test_a_study_answers_to_its_former_name(models: Path, scans: Path, tmp_path: Path) -> None:
+    asked = request(models, "wide", scans / "one.h5", slices=1)
+    records = {}
+    for name in ("reliability", "calibration"):
+        run_study(name, asked, tmp_path)
+        records[name] = json.loads((tmp_path / f"{name}.json").read_text())
+        assert records[name]["study"] == "reliability"
+    now, before = ([row["psnr"] for row in record["rows"]] for record in records.values())
+    assert now == before

@@ -200,12 +200,12 @@ def test_planted_data_repeats_and_follows_the_seed(scans: Path) -> None:
     assert not np.array_equal(a, c)
 
 
-def test_compare_asks_what_calibration_asks(rivals: Path, scans: Path, tmp_path: Path) -> None:
+def test_compare_asks_what_reliability_asks(rivals: Path, scans: Path, tmp_path: Path) -> None:
     texts = (named(rivals, "wide"), named(rivals, "dropping"), named(rivals, "doubting"))
     run_study("compare", asked(rivals, scans, *texts), tmp_path / "compare")
     record = written(tmp_path / "compare", "compare")
-    run_study("calibration", asked(rivals, scans, texts[0]), tmp_path / "calibration")
-    alone = written(tmp_path / "calibration", "calibration")
+    run_study("reliability", asked(rivals, scans, texts[0]), tmp_path / "reliability")
+    alone = written(tmp_path / "reliability", "reliability")
     first, dropping, doubting = record["methods"]
     assert first["foreground"]["spearman"] == pytest.approx(alone["all"]["foreground"]["spearman"])
     assert first["foreground"]["ause"] == pytest.approx(alone["all"]["foreground"]["ause"])

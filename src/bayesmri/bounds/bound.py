@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmri.errors import ConfigError
-from bayesmri.physics.pattern import MaskKind, centre_run, kind_of, n_calibration_lines
+from bayesmri.physics.pattern import MaskKind, centre_run, kind_of, n_center_lines
 
 Region = Literal["everywhere", "foreground"]
 Images = NDArray[np.float32]
@@ -57,8 +57,8 @@ class Setting:
         kind = kind_of(mask)
         if kind not in (None, self.mask):
             return f"it is for {self.mask} masks, the data's is {kind}"
-        want, run = n_calibration_lines(W, self.acceleration, self.center_fraction), centre_run(mask)
-        share = max(0, lines - want) / max(1, W - want)  # of the lines outside the calibration area
+        want, run = n_center_lines(W, self.acceleration, self.center_fraction), centre_run(mask)
+        share = max(0, lines - want) / max(1, W - want)  # of the lines outside the centre
         if not want - 1 <= run <= want + extra_lines(share, self.mask):
             return f"it is for {want} of {W} lines in the centre, the data has {run}"
         return None
@@ -123,7 +123,7 @@ def unit_width(mean: NDArray[np.floating], std: NDArray[np.floating], *, floor: 
 
 
 def extra_lines(share: float, kind: MaskKind) -> int:
-    """How many more lines than its calibration area the centre of a mask shows, as those beside it are acquired too.
+    """How many more lines than were meant the centre of a mask shows, as those beside it are acquired too.
 
     Of random ones the number k on both sides is the sum of two geometric ones, and more than the result have a
     probability below RARE: P(k ≥ m) = pᵐ (1 + m (1 − p)), p the share of the lines outside that are acquired. Of

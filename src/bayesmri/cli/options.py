@@ -35,7 +35,7 @@ class Scan:
     mask
         How lines are chosen.
     center_fraction
-        Share of the lines in the calibration area; 0.32/R unless given.
+        Share of the lines in the fully sampled centre; 0.32/R unless given.
     coils
         Simulated for magnitude images, 1 unless given; for arrays (--track multi) of all volumes that are none, 8.
     most_coils

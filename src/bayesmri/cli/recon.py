@@ -60,11 +60,11 @@ def recon(
     acceleration
         Undersample a fully sampled file by R first, and print metrics against what it was.
     center_fraction
-        Share of the lines in the calibration area; 0.32/R unless given.
+        Share of the lines in the fully sampled centre; 0.32/R unless given.
     mask
         random, equispaced, or a file (.npy or text) with one value per line, 1 if acquired, else 0.
     offset
-        First line of an equispaced mask outside the calibration area, from 0; drawn unless given.
+        First line of an equispaced mask outside the centre, from 0; drawn unless given.
     seed
         Seed of the mask and of the samples, which derive their own random numbers from it.
     samples

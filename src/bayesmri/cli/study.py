@@ -12,7 +12,7 @@ from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
 from bayesmri.evaluation.request import Request
-from bayesmri.studies.registry import STUDIES
+from bayesmri.studies.registry import FORMER, STUDIES
 
 
 def study(
@@ -58,7 +58,7 @@ def study(
     errors
         Show error maps in the overview, too.
     level
-        Level of the error bounds in the study of calibration; 0.9 unless given.
+        Level of the error bounds in the study of reliability; 0.9 unless given.
     numbers
         The .json file of a study made before: draw its figure again, of the numbers alone. Studies whose figures show
         images have to be made again instead.
@@ -78,6 +78,8 @@ def study(
         errors=errors,
         level=level,
     )
+    if name in FORMER:
+        print(f"the study {name} is called {FORMER[name]} now", file=sys.stderr)
     searches = name in STUDIES and STUDIES[name].iterations is not None
     shown = partial(progress, title=name, unit="iterations" if searches else "reconstructions")
     from bayesmri.studies.run import run_study
@@ -108,5 +110,5 @@ def listed() -> str:
     """The studies with what they show, for the end of the help."""
     width = max(map(len, STUDIES))
     lines = (f"  {name:<{width}}  {kind.about}" for name, kind in STUDIES.items())
-    example = "bayesmri study calibration --model runs/bayes --data val/ -o studies"
+    example = "bayesmri study reliability --model runs/bayes --data val/ -o studies"
     return "\n".join(["Studies:", *lines, "", f"Example: {example}"])

@@ -31,13 +31,13 @@ def undersample(
     output
         HDF5 file to write, in fastMRI's layout with a dataset `mask`.
     acceleration
-        R, 4 unless a mask file is given; the calibration area counts as part of the round(W/R) lines.
+        R, 4 unless a mask file is given; the fully sampled centre counts as part of the round(W/R) lines.
     center_fraction
-        Share of the lines in the calibration area; 0.32/R unless given (8 % at R=4, 4 % at R=8).
+        Share of the lines in the fully sampled centre; 0.32/R unless given (8 % at R=4, 4 % at R=8).
     mask
         random, equispaced, or a file (.npy or text) with one value per line, 1 if acquired, else 0.
     offset
-        First line of an equispaced mask outside the calibration area, from 0; drawn unless given.
+        First line of an equispaced mask outside the centre, from 0; drawn unless given.
     single_coil
         Combine the coils into one emulated coil first, as fastMRI's single-coil track does.
     truth

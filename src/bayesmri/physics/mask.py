@@ -8,16 +8,16 @@ from torch import Tensor
 
 from bayesmri.errors import MaskError
 from bayesmri.physics.pattern import MaskKind as MaskKind
-from bayesmri.physics.pattern import n_calibration_lines as n_calibration_lines
+from bayesmri.physics.pattern import n_center_lines as n_center_lines
 
 
 @dataclass(frozen=True)
 class MaskSpec:
     """A rule that draws masks.
 
-    acceleration: R ≥ 1; the mask keeps round(W/R) lines, calibration area included.
-    center_fraction: share of the W lines in the calibration area; None: 0.32/R (the paper's 8 % at R=4, 4 % at R=8).
-    offset: of an equispaced mask, the first line taken outside the calibration area; None draws it.
+    acceleration: R ≥ 1; the mask keeps round(W/R) lines, fully sampled centre included.
+    center_fraction: share of the W lines in that centre; None: 0.32/R (the paper's 8 % at R=4, 4 % at R=8).
+    offset: of an equispaced mask, the first line taken outside the centre; None draws it.
     also: further R, so that training sees several; every mask has one of them, drawn with equal chances.
     around: R is drawn between R e^(−around) and R e^around.
     equispaced_share: of random masks, how many are equispaced instead.
@@ -66,7 +66,7 @@ class MaskSpec:
 
 def random_mask(W: int, R: float, *, center_fraction: float | None = None, rng: torch.Generator) -> Tensor:
     """Calibration area, and the rest of round(W/R) lines uniformly without replacement (the paper's mask)."""
-    mask, outer, n_rest = _calibrated(W, R, center_fraction)
+    mask, outer, n_rest = _centred(W, R, center_fraction)
     mask[outer[torch.randperm(len(outer), generator=rng)[:n_rest]]] = True
     return mask
 
@@ -78,7 +78,7 @@ def equispaced_mask(
 
     offset: the first outer line taken, less than the spacing; None draws it from `rng`.
     """
-    mask, outer, n_rest = _calibrated(W, R, center_fraction)
+    mask, outer, n_rest = _centred(W, R, center_fraction)
     n_outer = len(outer)
     largest = 0 if n_rest == 0 else (n_outer - 1) // n_rest
     if offset is not None and not 0 <= offset <= largest:
@@ -94,15 +94,15 @@ def equispaced_mask(
     return mask
 
 
-def _calibrated(W: int, R: float, center_fraction: float | None) -> tuple[Tensor, Tensor, int]:
-    """The mask with its calibration area only, the indices of the other lines, and how many of those to take."""
+def _centred(W: int, R: float, center_fraction: float | None) -> tuple[Tensor, Tensor, int]:
+    """The mask with its fully sampled centre only, the indices of the other lines, and how many of those to take."""
     n_keep = round(W / R)
-    n_center = n_calibration_lines(W, R, center_fraction)
+    n_center = n_center_lines(W, R, center_fraction)
     if n_keep < 1:
         raise MaskError(f"R={R:g} keeps none of {W} lines: lower the acceleration")
     if n_center > n_keep:
         raise MaskError(
-            f"a calibration area of {n_center} lines exceeds the {n_keep} of {W} lines that R={R:g} keeps: "
+            f"a centre of {n_center} lines exceeds the {n_keep} of {W} lines that R={R:g} keeps: "
             "lower the center fraction or the acceleration"
         )
     mask = torch.zeros(W, dtype=torch.bool)

@@ -16,7 +16,7 @@ def center_share(R: float, center_fraction: float | None) -> float:
     return 0.32 / R if center_fraction is None else center_fraction
 
 
-def n_calibration_lines(W: int, R: float, center_fraction: float | None) -> int:
+def n_center_lines(W: int, R: float, center_fraction: float | None) -> int:
     """Lines of the fully sampled centre; at least one unless the fraction is 0."""
     fraction = center_share(R, center_fraction)
     return 0 if fraction == 0 else min(W, max(1, round(W * fraction)))

@@ -21,7 +21,7 @@ from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.recon.samples import column_std
 from bayesmri.report.figure_style import BLUE, GREEN, GREY, ORANGE, aligned, caption, count, figure, finish, write
 from bayesmri.studies.base import Outcome
-from bayesmri.studies.calibration import truth_and_spread
+from bayesmri.studies.reliability import truth_and_spread
 
 AVERAGED = (
     "std",

@@ -24,9 +24,9 @@ from bayesmri.recon.undersample import undersample
 from bayesmri.report.figure_style import GREY, aligned, caption, count, figure, finish, write
 from bayesmri.report.method_axes import area_text, colours, key_line, label, percent_axes, roc_axes, short_names
 from bayesmri.studies.base import Outcome
-from bayesmri.studies.calibration import truth_and_spread
 from bayesmri.studies.hallucination import Tally, check_names, reconstructed, steps
 from bayesmri.studies.plant import plant_volume
+from bayesmri.studies.reliability import truth_and_spread
 from bayesmri.studies.spreads import Spread, equal_samples, same_coils, spread
 
 GRID = (256, 256)  # of the slice that costs are counted on
@@ -92,7 +92,7 @@ class Entry:
 
 
 def compare_study(request: Request, progress: Progress | None) -> Outcome:
-    """The questions of `calibration` and `hallucination` to all methods, on the same data."""
+    """The questions of `reliability` and `hallucination` to all methods, on the same data."""
     spreads = [spread(text) for text in request.models]
     check_names(spreads)
     taker = same_coils(spreads)

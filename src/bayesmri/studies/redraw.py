@@ -10,8 +10,9 @@ from typing import Any
 from bayesmri.errors import ConfigError, DataError
 from bayesmri.io.atomic import atomic_paths, check_target
 from bayesmri.studies.base import study_module
+from bayesmri.studies.registry import FORMER
 
-REDRAWN = ("calibration", "hallucination", "compare", "entropy", "acceleration", "covariance")
+REDRAWN = ("reliability", "hallucination", "compare", "entropy", "acceleration", "covariance")
 
 
 def redraw_study(name: str, source: Path, folder: Path) -> tuple[dict[str, Any], str]:
@@ -19,12 +20,13 @@ def redraw_study(name: str, source: Path, folder: Path) -> tuple[dict[str, Any],
 
     Models and data are not needed: numbers may outlive the weights they came from.
     """
+    target, picture = folder / f"{name}.json", folder / f"{name}.png"
+    name = FORMER.get(name, name)
     if name not in REDRAWN:
         raise ConfigError(
             f"the figure of the study {name} shows images, which its numbers do not hold, expected one of "
             f"{', '.join(REDRAWN)}, or make the study again"
         )
-    target, picture = folder / f"{name}.json", folder / f"{name}.png"
     text, record = _read(name, source)
     in_place = target.exists() and target.samefile(source)
     targets = [picture] if in_place else [picture, target]
@@ -52,7 +54,7 @@ def _read(name: str, source: Path) -> tuple[str, dict[str, Any]]:
             f"{source.name} cannot be read ({reason}), expected the .json file that a study wrote"
         ) from error
     kind = record.get("study") if isinstance(record, dict) else None
-    if kind != name:
+    if FORMER.get(str(kind), kind) != name:
         found = "nothing of a study" if kind is None else f"the study {kind}"
         raise DataError(f"{source.name} holds {found}, expected numbers of the study {name}")
     return text, record

@@ -5,6 +5,8 @@ A study is the module of its name, with NAME_study, NAME_figure and NAME_text, a
 
 from bayesmri.studies.base import Kind
 
+FORMER = {"calibration": "reliability"}  # names of earlier versions, whose files keep the name that was asked for
+
 STUDIES: dict[str, Kind] = {
     "overview": Kind(
         "truth, zero filling, at μ, mean and standard deviation of a slice, by coils and R",
@@ -15,7 +17,7 @@ STUDIES: dict[str, Kind] = {
         errors=True,
         shipped_models=True,
     ),
-    "calibration": Kind(
+    "reliability": Kind(
         "does the standard deviation tell where the error is, and its size?",
         bounds=True,
     ),

@@ -14,17 +14,18 @@ from bayesmri.io.atomic import atomic_paths, check_target
 from bayesmri.io.provenance import provenance
 from bayesmri.recon.files import Progress
 from bayesmri.studies.base import Outcome, settled, study_module
-from bayesmri.studies.registry import STUDIES
+from bayesmri.studies.registry import FORMER, STUDIES
 
 
 def run_study(
     name: str, request: Request, folder: Path, *, progress: Progress | None = None
 ) -> tuple[dict[str, Any], Outcome]:
     """Run it and write folder/NAME.json and folder/NAME.png; returns the record written and the outcome."""
+    target, picture = folder / f"{name}.json", folder / f"{name}.png"
+    name = FORMER.get(name, name)
     if name not in STUDIES:
         raise ConfigError(f"no study is called {name!r}, expected one of {', '.join(STUDIES)}")
     request = settled(name, STUDIES[name], request)
-    target, picture = folder / f"{name}.json", folder / f"{name}.png"
     sources = [Path(part) for model in request.models for part in members_of(model.removeprefix(ISOTROPIC))]
     sources += data_files(request.data) if request.data else []
     for path in (target, picture):

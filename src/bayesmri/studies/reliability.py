@@ -32,7 +32,7 @@ COLOURS = {"everywhere": GREY, "foreground": BLUE}
 SHOWN = 0.001  # of all pixels: emptier bins of the reliability diagram are noise
 
 
-def calibration_study(request: Request, progress: Progress | None) -> Outcome:
+def reliability_study(request: Request, progress: Progress | None) -> Outcome:
     """Spearman's ρ, sparsification, reliability and coverage, by slice, volume and over all; bounds by subject."""
     loaded = load_stochastic(request.models[0])
     volumes = Volumes(request)
@@ -62,8 +62,8 @@ def calibration_study(request: Request, progress: Progress | None) -> Outcome:
         "bound": held_out(subjects, level=level, stored=stored[0] if stored else None)
         | {"stored": _stored(stored, volumes.used)},
     }
-    draw = partial(calibration_figure, numbers=numbers)
-    return Outcome(numbers, draw, calibration_text(numbers), (*volumes.used, loaded.path))
+    draw = partial(reliability_figure, numbers=numbers)
+    return Outcome(numbers, draw, reliability_text(numbers), (*volumes.used, loaded.path))
 
 
 def _holds(found: Calibration, result: Reconstruction, coils: int, floor: float) -> bool:
@@ -106,7 +106,7 @@ def truth_and_spread(result: Reconstruction) -> tuple[np.ndarray, np.ndarray, np
     return common_crop(result.mean, result.truth)[0], std, truth
 
 
-def calibration_figure(path: Path, *, numbers: Numbers) -> None:
+def reliability_figure(path: Path, *, numbers: Numbers) -> None:
     """Reliability | sparsification; rank correlation of every slice | held-out coverage of every subject."""
     regions = {name: found for name, found in reversed(numbers["all"].items()) if found["slices"]}
     bound = numbers.get("bound")  # studies from before there were bounds have none
@@ -175,7 +175,7 @@ def _correlations(axes: Axes, regions: Numbers) -> None:
     finish(axes, title="Rank correlation of σ̂ and |error|", x="Spearman's ρ of a slice", y="slices")
 
 
-def calibration_text(numbers: Numbers) -> str:
+def reliability_text(numbers: Numbers) -> str:
     """One row per volume and one over all: ρ and AUSE (of mean |e|) beside those of a random order; oracle is 0."""
     heads = ["volume", "slices", "PSNR/dB"]
     for region in numbers["all"]:

@@ -13,6 +13,7 @@ from bayesmri.checkpoint import save_model
 from bayesmri.cli import main
 from bayesmri.errors import BayesMRIError
 from bayesmri.io.formats import read_kspace
+from bayesmri.kspace import KSpace
 from bayesmri.recon.files import PhantomRequest, simulate_file
 from reader_files import random_kspace, write_h5
 from study_runs import tiny
@@ -169,3 +170,26 @@ def test_the_whole_grid_is_kept_on_request() -> None:
     centre, whole = (bayesmri.reconstruct(scan, "tv", full_fov=full).mean for full in (False, True))
     assert whole.shape == (1, 24, W)
     np.testing.assert_array_equal(whole[:, 6:18, 3:-3], centre)
+
+
+def test_simulate_is_what_the_command_writes(tmp_path: Path) -> None:
+    made = bayesmri.simulate("head", shape=(40, 48), coils=3, snr_db=30, seed=5)
+    simulate_file(PhantomRequest("head", "PD", (40, 48)), tmp_path / "head.h5", coils=3, snr_db=30, seed=5)
+    read = bayesmri.read(tmp_path / "head.h5")
+    assert isinstance(read, KSpace)
+    np.testing.assert_array_equal(made.z, read.z)
+    assert made.truth is not None
+    assert read.truth is not None
+    np.testing.assert_array_equal(made.truth, read.truth)
+    again = bayesmri.simulate(np.abs(made.truth), coils=2)
+    assert again.z.shape == (1, 2, 40, 48)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [("liver", "got the phantom 'liver'"), (np.zeros((2, 9, 9)) - 1, "down to -1"), (np.zeros(9), "shape"),
+     (np.full((9, 9), np.nan), "NaN")],
+)  # fmt: skip
+def test_simulate_refuses_what_is_no_image(source: Any, said: str) -> None:
+    with pytest.raises(BayesMRIError, match=said):
+        bayesmri.simulate(source)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from bayesmri.api import load_model as load_model
     from bayesmri.api import reconstruct as reconstruct
     from bayesmri.api import save_model as save_model
+    from bayesmri.api import simulate as simulate
     from bayesmri.api import train as train
     from bayesmri.api import undersample as undersample
     from bayesmri.baselines.network import Network as Network
@@ -88,54 +89,13 @@ _HOMES = {
     "rss": "complexes",
     "save_model": "api",
     "sensitivity_sets": "physics.sense",
+    "simulate": "api",
     "train": "api",
     "undersample": "api",
     "unroll": "solver",
     "volume_metrics": "metrics",
 }
-__all__ = [
-    "TDV",
-    "TV",
-    "BlockGaussian",
-    "CoilOperator",
-    "Coils",
-    "Delta",
-    "EnergyRegularizer",
-    "FoE",
-    "FoEConfig",
-    "Header",
-    "Images",
-    "KSpace",
-    "MaskSpec",
-    "Model",
-    "Network",
-    "Operator",
-    "ParametricRegularizer",
-    "Reconstruction",
-    "Regularizer",
-    "Sampler",
-    "Scaling",
-    "Scheme",
-    "TDVConfig",
-    "TVConfig",
-    "TrainConfig",
-    "as_kspace",
-    "calibrate",
-    "fft2c",
-    "ifft2c",
-    "load_model",
-    "prox_data",
-    "read",
-    "reconstruct",
-    "register",
-    "rss",
-    "save_model",
-    "sensitivity_sets",
-    "train",
-    "undersample",
-    "unroll",
-    "volume_metrics",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

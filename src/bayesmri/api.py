@@ -4,7 +4,7 @@ import operator
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, SupportsIndex, cast
+from typing import Any, Literal, SupportsIndex, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from bayesmri.bounds.bound import Region
 from bayesmri.checkpoint import load_model as _load
 from bayesmri.checkpoint import save_model as _save
 from bayesmri.config import parse
+from bayesmri.data.simulate import Scanner
 from bayesmri.errors import ConfigError, DataError, ShapeError
 from bayesmri.evaluation.calibrate import calibrate as _calibrate
 from bayesmri.evaluation.calibrate import with_bound
@@ -21,13 +22,15 @@ from bayesmri.evaluation.request import Wanted
 from bayesmri.io.acquired import finish, mask_from_file
 from bayesmri.io.guard import one_line
 from bayesmri.io.sensitivity_maps import with_sensitivities
-from bayesmri.kspace import Header, Images, KSpace
+from bayesmri.kspace import Header, Images, KSpace, check_finite
 from bayesmri.model import Model
 from bayesmri.recon.acquisition import RULES, Sampling
+from bayesmri.recon.files import Anatomy, PhantomRequest
 from bayesmri.recon.method import model_name
 from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.recon.reconstruct import reconstruct as _reconstruct
 from bayesmri.recon.request import BASELINES, MethodName, Options, check_sensitivities
+from bayesmri.recon.simulated import measured, phantom_images
 from bayesmri.recon.undersample import check_full, keep_lines
 from bayesmri.recon.undersample import single_coil as to_single_coil
 from bayesmri.recon.undersample import undersample as _undersample
@@ -59,6 +62,32 @@ def as_kspace(z: ArrayLike, mask: ArrayLike | None = None) -> KSpace:
     volume: NDArray[np.complex64] = array.reshape((1,) * (4 - array.ndim) + array.shape).astype(np.complex64)
     lines = None if mask is None else mask_from_file(_array("the mask", mask), volume.shape[-1])
     return finish(volume, Header(source="array"), mask=lines)
+
+
+def simulate(
+    source: "Literal['knee', 'head'] | Images | ArrayLike",
+    *,
+    shape: tuple[int, int] = (320, 320),
+    slices: SupportsIndex = 1,
+    contrast: "Literal['PD', 'PD-FS']" = "PD",
+    coils: SupportsIndex = 1,
+    snr_db: float | None = None,
+    seed: SupportsIndex = 0,
+) -> KSpace:
+    """Fully sampled k-space as `bayesmri simulate` makes it: smooth phase, coils around the object, noise.
+
+    source: the phantom "knee" or "head" (of which shape, slices and contrast speak), or magnitude images, as `read`
+        gives them or an array (slices, H, W) or (H, W).
+    """
+    draw = _whole("seed", seed)
+    if isinstance(source, str):
+        if source not in get_args(Anatomy):
+            raise ConfigError(f"got the phantom {source!r}, expected {' or '.join(get_args(Anatomy))}, or images")
+        drawn = PhantomRequest(cast(Anatomy, source), contrast, shape, _whole("slices", slices))
+        images = phantom_images(drawn, seed=draw)
+    else:
+        images = source if isinstance(source, Images) else _as_images(_array("the images", source))
+    return measured(images, Scanner(coils=_whole("coils", coils), snr_db=_number("SNR", snr_db)), seed=draw)
 
 
 def undersample(
@@ -230,6 +259,19 @@ def _named(model: "str | Path | Model") -> "tuple[MethodName, str | Model | None
     if isinstance(model, str) and model in BASELINES:
         return cast(MethodName, model), None
     return "tv", str(model) if isinstance(model, Path) else model
+
+
+def _as_images(array: NDArray[Any]) -> Images:
+    if array.dtype.kind not in "buif" or array.ndim not in (2, 3):
+        raise ShapeError(
+            f"got images of shape {array.shape} and type {array.dtype}, expected real numbers (slices, H, W) or (H, W)"
+        )
+    magnitude = np.ascontiguousarray(array.reshape(-1, *array.shape[-2:]), dtype=np.float32)
+    images = Images(magnitude, Header(source="array"))
+    check_finite("the images", magnitude)
+    if magnitude.min() < 0:
+        raise DataError(f"got images with values down to {magnitude.min():g}, expected magnitudes of at least 0")
+    return images
 
 
 def _as_kspace(value: KSpace | ArrayLike) -> KSpace:

@@ -17,6 +17,7 @@ from bayesmri.recon.request import Options, check_sensitivities
 from bayesmri.zoo import own_files
 
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
+Anatomy = Literal["knee", "head"]
 OTHER_FORMATS = (".nii", ".nii.gz", ".png", ".json", ".npy", ".npz", ".dcm", ".txt")
 
 
@@ -24,7 +25,7 @@ OTHER_FORMATS = (".nii", ".nii.gz", ".png", ".json", ".npy", ".npz", ".dcm", ".t
 class PhantomRequest:
     """anatomy: knee or head; contrast: PD or PD-FS; shape: (H, W); slices: of one volume."""
 
-    anatomy: Literal["knee", "head"] = "knee"
+    anatomy: Anatomy = "knee"
     contrast: Literal["PD", "PD-FS"] = "PD"
     shape: tuple[int, int] = (320, 320)
     slices: int = 1

@@ -6,25 +6,23 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from bayesmri.config import check_seed
-from bayesmri.data.phantom import PhantomSpec, phantom
-from bayesmri.data.simulate import Scanner, acquire
+from bayesmri.data.simulate import Scanner
 from bayesmri.io.inspect import file_notes, mask_warnings
 from bayesmri.io.provenance import provenance
 from bayesmri.io.write_h5 import write_kspace
-from bayesmri.kspace import Header, Images, KSpace
+from bayesmri.kspace import Images, KSpace
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.choice import chosen, extrapolation, renamed
-from bayesmri.recon.files import PhantomRequest, Progress, sampling_facts
+from bayesmri.recon.files import Progress, sampling_facts
 from bayesmri.recon.method import model_name
 from bayesmri.recon.outputs import facts, save
 from bayesmri.recon.reconstruct import reconstruct
 from bayesmri.recon.request import Options, check_spread
-from bayesmri.recon.undersample import fully_sampled_image, single_coil, undersample
+from bayesmri.recon.simulated import measured
+from bayesmri.recon.simulated import phantom_images as phantom_images
+from bayesmri.recon.undersample import single_coil, undersample
 from bayesmri.runs import locate
 
 
@@ -40,36 +38,19 @@ def simulate_images(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """What a scanner with these coils would measure of the images, written to `out`."""
-
-    rng = torch.Generator().manual_seed(check_seed(seed))
     scanner = Scanner(coils=coils, snr_db=snr_db)
-    magnitude = torch.from_numpy(_unit_maximum(images.magnitude))
-    with progress(len(magnitude)) if progress else nullcontext() as advance:
-        u = acquire(magnitude, scanner, rng=rng, on_slice=advance).numpy()
-    kspace = KSpace(z=u, mask=np.ones(u.shape[-1], dtype=bool), header=images.header)
+    with progress(len(images.magnitude)) if progress else nullcontext() as advance:
+        kspace = measured(images, scanner, seed=seed, on_slice=advance)
     provenance = _provenance("simulate", {**config, **asdict(scanner)}, seed, inputs)
-    write_kspace(out, kspace, provenance=provenance, truth=fully_sampled_image(u))
+    write_kspace(out, kspace, provenance=provenance, truth=kspace.truth)
     return {
         "output": str(out),
-        "slices": u.shape[0],
-        "coils": u.shape[1],
-        "shape": list(u.shape[2:]),
+        "slices": kspace.z.shape[0],
+        "coils": kspace.z.shape[1],
+        "shape": list(kspace.z.shape[2:]),
         "seed": seed,
         "notes": file_notes(images),
     }
-
-
-def phantom_images(request: PhantomRequest, *, seed: int, progress: Progress | None = None) -> Images:
-    """The magnitude of a phantom; anatomy follows the seed, apart from the scanner's draws."""
-
-    spec = PhantomSpec(anatomy=request.anatomy, contrast=request.contrast, shape=request.shape, slices=request.slices)
-    rng = torch.Generator().manual_seed(check_seed(seed))
-    with progress(request.slices) if progress else nullcontext() as advance:
-        magnitude = phantom(spec, rng=rng, on_slice=advance).numpy()
-    header = Header(
-        source="phantom", acquisition=f"phantom {request.anatomy} {request.contrast}", patient_id=f"phantom {seed}"
-    )
-    return Images(magnitude=magnitude, header=header)
 
 
 def write_undersampled(
@@ -118,12 +99,6 @@ def reconstruct_to(
         "outputs": [str(target) for target in targets.values()],
         "notes": [*notes, *result.notes],
     }
-
-
-def _unit_maximum(magnitude: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Divided by the volume's maximum: scanners' units are arbitrary, and files of one scale are easier to compare."""
-    peak = float(magnitude.max())
-    return magnitude / np.float32(peak) if peak > 0 else magnitude
 
 
 def _recon_provenance(

@@ -118,7 +118,7 @@ def test_a_mask_of_the_centre_alone_has_no_offset() -> None:
         (lambda: MaskSpec("random", 4, 1.5), "between 0 and 1"),
         (lambda: MaskSpec("random", 8, 0.5).draw(64, rng()), "lower the center fraction"),
         (lambda: MaskSpec("random", 400).draw(64, rng()), "keeps none"),
-        (lambda: MaskSpec("radial", 4), "random or equispaced"),  # type: ignore[arg-type]
+        (lambda: MaskSpec("radial", 4), "random, equispaced, poisson"),  # type: ignore[arg-type]
     ],
 )
 def test_impossible_masks_are_refused(spec, words: str) -> None:  # type: ignore[no-untyped-def]

@@ -8,6 +8,7 @@ from bayesmri.physics.centre import middle_lines, n_central_lines
 from bayesmri.physics.data_terms import Coupled
 from bayesmri.physics.espirit import FEWEST, MOST, espirit_sets
 from bayesmri.physics.fourier import fft2c
+from bayesmri.physics.operator import batched
 from bayesmri.regularizers.base import Regularizer
 from bayesmri.solver import Scheme
 
@@ -24,7 +25,7 @@ def refined(D: Coupled, reg: Regularizer, scheme: Scheme) -> Coupled:
     is worth nothing, and D is returned as it is.
     """
     W = D.mask.shape[-1]
-    if int(n_central_lines(D.mask.reshape(-1, 1, 1, W)).min()) >= FEWEST:
+    if int(n_central_lines(batched(D.mask)).min()) >= FEWEST:
         return D
     centre = middle_lines(W, min(MOST, W), D.mask.device)
     h = scheme.T / scheme.S

@@ -41,7 +41,8 @@ class Header:
 class KSpace:
     """z: complex64 (slices, Q, H, W), zero-filled where `mask` is False.
 
-    mask: acquired columns, bool (W,), or acquired points, bool (H, W), where whole columns are not what is missing.
+    mask: acquired columns, bool (W,), or acquired points, bool (H, W), where whole columns are not what is missing; a
+        mask (H, W) of whole columns becomes one of columns.
 
     truth: the file's own fully sampled magnitude image (slices, h, w), where it carries one.
     reference: k-space of a separate scan of the same coils, (slices, Q, H, W), fully sampled in its centre.
@@ -66,6 +67,7 @@ class KSpace:
             )
         if not self.mask.any():
             raise DataError("k-space holds no acquired line: every column is zero")
+        object.__setattr__(self, "mask", as_columns(self.mask))
 
     def part(self, slices: slice) -> "KSpace":
         """Some of the slices."""
@@ -91,6 +93,12 @@ class KSpace:
     def acceleration(self) -> float:
         """Lines, or points, of the grid for each acquired one: what the data really has."""
         return self.mask.size / int(self.mask.sum())
+
+
+def as_columns(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """A mask (H, W) whose rows are all the same as (W,); others as they are."""
+    columns: NDArray[np.bool_] = mask[0] if mask.ndim == 2 and (mask == mask[0]).all() else mask
+    return columns
 
 
 def slice_digest(z: NDArray[np.complexfloating], mask: NDArray[np.bool_]) -> str:

@@ -35,7 +35,7 @@ def unroll(
 
     Args:
         z: zero-filled k-space, complex (..., Q, H, W).
-        mask: acquired columns, bool (W,).
+        mask: acquired columns, bool (W,), or points, bool (H, W).
         s: sensitivities, complex (B, J, Q, H, W); None: R sees the coil images themselves.
         x0: without sensitivities, another start than the zero-filled images.
     """

@@ -19,7 +19,7 @@ class CoilOperator:
     One image m_j belongs to each set of sensitivities: a second one is needed where an object larger than the field of
     view folds over (soft SENSE, Uecker et al. 2014).
 
-    mask: bool (W,), or any shape that broadcasts against (B, Q, H, W).
+    mask: bool (W,) or (H, W), or any shape that broadcasts against (B, Q, H, W).
     s: sensitivities, complex (B, J, Q, H, W).
     """
 

@@ -29,7 +29,10 @@ State = tuple[Tensor, ...]
 
 
 class DataTerm(ABC):
-    """D(·, z) = ½‖A · − z‖² of slices z, complex (B, Q, H, W), zero-filled. mask: bool (W,) or (B, 1, 1, W)."""
+    """D(·, z) = ½‖A · − z‖² of slices z, complex (B, Q, H, W), zero-filled.
+
+    mask: bool (W,), (H, W) or (B, 1, 1 or H, W).
+    """
 
     z: Tensor
     mask: Tensor

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from bayesmri.physics.centre import n_central_lines, sensitivities
+from bayesmri.physics.centre import central_block, sensitivities
 
 KERNEL = 4  # k: width and height of the patches of k-space
 FEWEST = 8  # central lines: with fewer there are too few patches to learn from
@@ -28,21 +28,22 @@ def espirit_sets(z: Tensor, mask: Tensor, *, sets: int = 2, rows: slice = slice(
     pixel. So the first set has unit length, and further ones fade in as their eigenvalues near 1 (RAMP).
 
     The phase of the first is that of `sensitivities`, which are the first set, and the others 0, with fewer than FEWEST
-    central lines or a single coil.
+    central lines, or rows and columns of a block of points, or a single coil.
 
-    z: zero-filled k-space, complex (B, Q, H, W). mask: bool (B or 1, 1, 1, W).
+    z: zero-filled k-space, complex (B, Q, H, W). mask: bool (B or 1, 1, 1 or H, W).
     rows: of the image, where not all of them are wanted.
     """
     s = sensitivities(z, mask)[..., rows, :]
-    lines = n_central_lines(mask).expand(len(z)).tolist() if s.shape[-3] > 1 else [0] * len(s)
-    return torch.stack([_sets(a, b, n, sets, rows) for a, b, n in zip(z, s, lines, strict=True)])
+    sides = torch.stack(central_block(mask, z.shape[-2]), dim=-1).expand(len(z), 2).tolist()
+    blocks = sides if s.shape[-3] > 1 else [(0, 0)] * len(s)
+    return torch.stack([_sets(a, b, (h, w), sets, rows) for a, b, (h, w) in zip(z, s, blocks, strict=True)])
 
 
-def _sets(z: Tensor, s: Tensor, n: int, sets: int, window: slice) -> Tensor:
-    """Of one slice with n central lines: (sets, Q, h, W) from z, (Q, H, W), and s, (Q, h, W)."""
-    if n < FEWEST:
+def _sets(z: Tensor, s: Tensor, block: tuple[int, int], sets: int, window: slice) -> Tensor:
+    """Of one slice with a central block of (rows, columns): (sets, Q, h, W) from z, (Q, H, W), and s, (Q, h, W)."""
+    if min(block) < FEWEST:
         return torch.cat([s[None], s.new_zeros(sets - 1, *s.shape)])
-    w = kernels(_centre(z, n))
+    w = kernels(_centre(z, block))
     rows, columns = (_waves(size, z) for size in z.shape[-2:])
     w = torch.einsum("yxpq,wx->ywpq", w, columns)
     parts = zip(torch.split(rows[window], BLOCK), torch.split(s.permute(1, 2, 0), BLOCK), strict=True)
@@ -65,9 +66,9 @@ def kernels(centre: Tensor) -> Tensor:
     return torch.stack([P.diagonal(d, 2, 4).sum(-1) for d in offsets], dim=1) / k**2
 
 
-def _centre(z: Tensor, n: int) -> Tensor:
-    """The central lines, MOST at most, and as many rows as that, which are all there: (Q, rows, lines)."""
-    sizes = [min(MOST, z.shape[-2]), min(MOST, n)]
+def _centre(z: Tensor, block: tuple[int, int]) -> Tensor:
+    """The central block, MOST rows and lines at most: (Q, rows, lines)."""
+    sizes = [min(MOST, side) for side in block]
     first = [full // 2 - size // 2 for full, size in zip(z.shape[-2:], sizes, strict=True)]
     return z[:, first[0] :, first[1] :][:, : sizes[0], : sizes[1]]
 

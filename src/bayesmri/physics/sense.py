@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 
 from bayesmri.complexes import rss
-from bayesmri.physics.centre import n_central_lines
+from bayesmri.physics.centre import centre_acquired, n_central_lines
 from bayesmri.physics.data_terms import Coupled
 from bayesmri.physics.espirit import FEWEST, espirit_sets
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.physics.operator import check_mask
+from bayesmri.physics.operator import batched, check_mask
 
 LEAST_WEIGHT = (
     0.005  # of a second set: its share of the zero-filled images' energy below which it is left out (0.05 dB)
@@ -22,11 +22,11 @@ def sense(z: Tensor, mask: Tensor) -> Tensor:
     j: two sets of sensitivities, of which the second counts where the object folds over (soft SENSE, Uecker 2014).
     The zero-filled images F⁻¹z for a single coil, and where there are fewer central lines than sensitivities need.
 
-    z: zero-filled k-space, complex (B, Q, H, W). mask: bool (W,) or (B or 1, 1, 1, W).
+    z: zero-filled k-space, complex (B, Q, H, W). mask: bool (W,), (H, W) or (B or 1, 1, 1 or H, W).
     """
     check_mask(z, mask)
     x = ifft2c(z)
-    lines = mask.reshape(-1, 1, 1, mask.shape[-1])
+    lines = batched(mask)
     known = n_central_lines(lines) >= FEWEST
     if z.shape[-3] == 1 or not known.any():
         return x
@@ -40,11 +40,11 @@ def sensitivity_sets(z: Tensor, mask: Tensor, *, rows: slice = slice(None)) -> T
 
     None without central lines: then nothing is known of the coils.
 
-    z: zero-filled k-space, complex (B, Q, H, W). mask: bool (W,) or (B or 1, 1, 1, W).
+    z: zero-filled k-space, complex (B, Q, H, W). mask: bool (W,), (H, W) or (B or 1, 1, 1 or H, W).
     rows: of the image, where not all of them are wanted.
     """
-    lines = mask.reshape(-1, 1, 1, mask.shape[-1])
-    if not bool(lines[..., lines.shape[-1] // 2].all()):
+    lines = batched(mask)
+    if not centre_acquired(lines):
         return None
     s = espirit_sets(z, lines, rows=rows)
     X0 = rss(ifft2c(z)[..., rows, :]).square()

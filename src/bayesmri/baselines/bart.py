@@ -21,7 +21,7 @@ from bayesmri.errors import DataError, MissingExtraError
 from bayesmri.io.guard import one_line
 from bayesmri.physics.centre import n_central_lines
 from bayesmri.physics.espirit import FEWEST
-from bayesmri.physics.operator import check_mask
+from bayesmri.physics.operator import batched, check_mask
 
 WEIGHT = 0.01
 ITERATIONS = 100
@@ -49,37 +49,38 @@ class Bart:
             )
 
     def __call__(self, z: Tensor, mask: Tensor) -> Tensor:
-        """z: complex (B, Q, H, W), mask: bool (W,) → coil images s m, complex (B, Q, H, W)."""
+        """z: complex (B, Q, H, W), mask: bool (W,) or (H, W) → coil images s m, complex (B, Q, H, W)."""
         check_mask(z, mask)
-        parts = [self._slice(np.asarray((part * mask).cpu().numpy(), np.complex64)) for part in z]
+        enough = int(n_central_lines(batched(mask)).min()) >= FEWEST
+        parts = [self._slice(np.asarray((part * mask).cpu().numpy(), np.complex64), enough) for part in z]
         return torch.from_numpy(np.stack(parts)).to(z)
 
-    def _slice(self, z: NDArray[np.complex64]) -> NDArray[np.complex64]:
+    def _slice(self, z: NDArray[np.complex64], enough: bool) -> NDArray[np.complex64]:
+        """enough: there are central lines for `ecalib`."""
         heard = np.abs(z).max(axis=(1, 2)) > 0  # an empty first coil would make all others NaN
         x = np.zeros_like(z)
         if not heard.any():
             return x
         with tempfile.TemporaryDirectory(prefix="bayesmri-bart-") as folder:
-            x[heard] = self._image(Path(folder), z[heard])
+            x[heard] = self._image(Path(folder), z[heard], enough)
         return x
 
-    def _image(self, here: Path, z: NDArray[np.complex64]) -> NDArray[np.complex64]:
+    def _image(self, here: Path, z: NDArray[np.complex64], enough: bool) -> NDArray[np.complex64]:
         odd = tuple(n % 2 for n in z.shape[1:])
         write_cfl(here / "z", z.transpose(1, 2, 0)[:, :, None, :])
-        s = self._sensitivities(here, z)
+        s = self._sensitivities(here, z, enough)
         write_cfl(here / "s", np.roll(s, odd, axis=(0, 1))[:, :, None, :])
         penalty = f"{PENALTIES[self.penalty]}{self.weight:g}"
         _bart(here, "pics", "-S", "-i", str(self.iterations), "-R", penalty, "z", "s", "m")
         m = np.roll(read_cfl(here / "m"), tuple(-n for n in odd), axis=(0, 1))
         return np.asarray((s * m).transpose(2, 0, 1), np.complex64)
 
-    def _sensitivities(self, here: Path, z: NDArray[np.complex64]) -> NDArray[np.complex64]:
+    def _sensitivities(self, here: Path, z: NDArray[np.complex64], enough: bool) -> NDArray[np.complex64]:
         """(H, W, coils)."""
         if len(z) == 1:
             return np.ones((*z.shape[1:], 1), np.complex64)
-        lines = torch.from_numpy(np.abs(z).max(axis=(0, 1)) > 0)
         try:
-            if int(n_central_lines(lines.reshape(1, 1, 1, -1))) < FEWEST:
+            if not enough:
                 raise DataError("too few central lines for ecalib")
             _bart(here, "ecalib", "-m1", "z", "c")
         except DataError:

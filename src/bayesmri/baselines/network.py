@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bayesmri.errors import ConfigError, ShapeError
-from bayesmri.physics.operator import check_mask
+from bayesmri.physics.operator import batched, check_mask
 from bayesmri.regularizers.base import Weights, check_weights
 
 
@@ -32,7 +32,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, z: Tensor, mask: Tensor) -> Tensor:
-        """Zero-filled k-space, complex (B, Q, H, W), and mask, bool (B or 1, 1, 1, W) → images, complex (B, Q', H, W).
+        """Zero-filled k-space, complex (B, Q, H, W), and mask, bool (B or 1, 1, 1 or H, W) → images (B, Q', H, W).
 
         Their root-sum-of-squares is the result: Q' = Q where the network keeps the coils, 1 where it combines them.
         """
@@ -83,13 +83,13 @@ class BoundNetwork:
         return replace(self, rng=rng)
 
     def __call__(self, z: Tensor, mask: Tensor) -> Tensor:
-        """Coil images of zero-filled k-space, complex (B, Q, H, W); mask: bool (W,) or (B, 1, 1, W)."""
+        """Coil images of zero-filled k-space, complex (B, Q, H, W); mask: bool (W,), (H, W) or (B, 1, 1, W)."""
         arguments = (z, self.checked(z, mask), *(() if self.rng is None else (self.rng,)))
         x: Tensor = torch.func.functional_call(self.network, dict(self.theta), arguments)
         return x
 
     def checked(self, z: Tensor, mask: Tensor) -> Tensor:
-        """The mask as networks take it, bool (B or 1, 1, 1, W); what they cannot take is refused."""
+        """The mask as networks take it, bool (B or 1, 1, 1 or H, W); what they cannot take is refused."""
         check_mask(z, mask)
         if z.ndim != 4 or not z.is_complex():
             raise ShapeError(f"got {z.dtype} of shape {tuple(z.shape)}, expected complex k-space (B, Q, H, W)")
@@ -99,7 +99,7 @@ class BoundNetwork:
                 f"got an image of {z.shape[-2]} x {z.shape[-1]}, expected at least {least} rows and columns, "
                 "since this network halves it several times"
             )
-        return mask.reshape(-1, 1, 1, mask.shape[-1])
+        return batched(mask)
 
 
 def build_network(kind: type[Network], config: NetworkConfig, rng: torch.Generator) -> Network:

@@ -12,7 +12,7 @@ SMALLEST = 8  # what files must have at least
 
 @final
 class PlainNetwork(Network):
-    """x = module(z, mask) of zero-filled k-space z, complex (B, Q, H, W), and mask, bool (B or 1, 1, 1, W)."""
+    """x = module(z, mask) of zero-filled k-space z, complex (B, Q, H, W), and mask, bool (B or 1, 1, 1 or H, W)."""
 
     def __init__(self, config: Any, module: nn.Module) -> None:
         super().__init__()

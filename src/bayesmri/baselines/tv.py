@@ -34,7 +34,8 @@ class TotalVariation:
         if self.weight == 0:
             return ifft2c(mask * z)
         # periodic differences do not care where an image begins: shift once, not at every transform
-        x: Tensor = torch.fft.fftshift(self._split(_unshifted(z * mask, AXES), _unshifted(mask, (-1,))), dim=AXES)
+        axes = (-1,) if mask.ndim == 1 else AXES
+        x: Tensor = torch.fft.fftshift(self._split(_unshifted(z * mask, AXES), _unshifted(mask, axes)), dim=AXES)
         return x
 
     def _split(self, z: Tensor, mask: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from bayesmri.baselines.network import Network, check_counts, draw_convolutions_
 from bayesmri.baselines.unet import Hourglass, smallest_image
 from bayesmri.complexes import to_complex, to_real
 from bayesmri.errors import ConfigError
-from bayesmri.physics.centre import n_central_lines, unit_rss
+from bayesmri.physics.centre import central_block, unit_rss
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.registry import register
 
@@ -114,11 +114,18 @@ def _fastmri_lines(mask: Tensor) -> Tensor:
     """The central lines as fastMRI cuts them, columns [(W − n + 1) // 2, (W − n + 1) // 2 + n): bool (B, 1, 1, W).
 
     Of an odd W that is one column to the right of `central_lines`; its network, and weights trained with it, see those.
+    Of points the central block, (B, 1, H, W).
     """
-    n = n_central_lines(mask)[:, None, None, None]
-    first = (mask.shape[-1] - n + 1) // 2
-    column = torch.arange(mask.shape[-1], device=mask.device)
-    return (column >= first) & (column < first + n)
+    H, W = mask.shape[-2:]
+    n_rows, n = central_block(mask, H)
+    columns = _fastmri_middle(W, n)
+    return columns if H == 1 else columns & _fastmri_middle(H, n_rows).transpose(-2, -1)
+
+
+def _fastmri_middle(size: int, n: Tensor) -> Tensor:
+    n = n[:, None, None, None]
+    first, place = (size - n + 1) // 2, torch.arange(size, device=n.device)
+    return (place >= first) & (place < first + n)
 
 
 def _margins(n: int) -> tuple[int, int]:

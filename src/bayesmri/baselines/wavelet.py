@@ -9,7 +9,7 @@ from torch import Tensor
 
 from bayesmri.errors import ConfigError, MissingExtraError
 from bayesmri.physics.espirit import espirit
-from bayesmri.physics.operator import check_mask
+from bayesmri.physics.operator import batched, check_mask
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class L1Wavelet:
         _sigpy()
 
     def __call__(self, z: Tensor, mask: Tensor) -> Tensor:
-        """z: complex (B, Q, H, W), mask: bool (W,) → coil images S m, complex (B, Q, H, W)."""
+        """z: complex (B, Q, H, W), mask: bool (W,) or (H, W) → coil images S m, complex (B, Q, H, W)."""
         check_mask(z, mask)
         solver = _sigpy()
-        lines = mask.reshape(-1, 1, 1, mask.shape[-1])
+        lines = batched(mask)
         s = espirit(z * lines, lines)
         parts = zip(z * lines, s, lines.expand(len(z), -1, -1, -1), strict=True)
         return s * torch.stack([self._image(solver, *part) for part in parts])[:, None].to(z)

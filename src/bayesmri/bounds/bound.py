@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmri.errors import ConfigError
-from bayesmri.physics.pattern import MaskKind, centre_run, kind_of, n_center_lines
+from bayesmri.physics.pattern import (
+    POINTS,
+    MaskKind,
+    centre_block,
+    centre_run,
+    kind_of,
+    kind_words,
+    n_center_lines,
+)
 
 Region = Literal["everywhere", "foreground"]
 Images = NDArray[np.float32]
@@ -28,8 +36,8 @@ RARE = 1e-3  # probability that a mask of the setting itself is refused for its 
 class Setting:
     """What σ̂ depends on, besides the model.
 
-    acceleration, mask, center_fraction: of the lines, as for `MaskSpec`. arrays: least and most coils of the data, as
-    the model was given them. samples, fast: how σ̂ was made (0 samples: predicted by the network itself).
+    acceleration, mask, center_fraction: of the lines or points, as for `MaskSpec`. arrays: least and most coils of the
+    data, as the model was given them. samples, fast: how σ̂ was made (0 samples: predicted by the network itself).
     """
 
     acceleration: float
@@ -51,16 +59,33 @@ class Setting:
         return self._other_lines(mask)
 
     def _other_lines(self, mask: NDArray[np.bool_]) -> str | None:
+        kind = kind_of(mask)
+        if (mask.ndim == 2) != (self.mask in POINTS):
+            return f"it is for {kind_words(self.mask)}, the data has {kind_words(kind or 'random')}"
+        if mask.ndim == 2:
+            return self._other_points(mask)
         W, lines = len(mask), int(mask.sum())
         if abs(lines - W / self.acceleration) > max(1.0, TOLERANCE * W / self.acceleration):
             return f"it is for R = {self.acceleration:g}, the data has R = {W / lines:.3g}"
-        kind = kind_of(mask)
         if kind not in (None, self.mask):
             return f"it is for {self.mask} masks, the data's is {kind}"
         want, run = n_center_lines(W, self.acceleration, self.center_fraction), centre_run(mask)
         share = max(0, lines - want) / max(1, W - want)  # of the lines outside the centre
         if not want - 1 <= run <= want + extra_lines(share, self.mask):
             return f"it is for {want} of {W} lines in the centre, the data has {run}"
+        return None
+
+    def _other_points(self, mask: NDArray[np.bool_]) -> str | None:
+        """The same of points (H, W); a variable density makes the complete block larger than the centre asked for."""
+        R, kind = mask.size / int(mask.sum()), kind_of(mask)
+        if abs(self.acceleration / R - 1) > TOLERANCE:
+            return f"it is for R = {self.acceleration:g}, the data has R = {R:.3g}"
+        if kind != self.mask:
+            return f"it is for {kind_words(self.mask)}, the data has {kind_words(kind or 'points')}"
+        want = [n_center_lines(size, self.acceleration, self.center_fraction) for size in mask.shape]
+        block = centre_block(mask)
+        if not all(n - 1 <= side <= 3 * n + 4 for n, side in zip(want, block, strict=True)):
+            return f"it is for {want[0]}x{want[1]} points in the centre, the data has {block[0]}x{block[1]}"
         return None
 
 

@@ -52,7 +52,7 @@ def centre_block(mask: Mask) -> tuple[int, int]:
             best = found
         if columns < 1 or (top == 0 and bottom == H - 1):
             return best
-        # the side that has fewer rows grows first: calibration areas lie around the centre
+        # the side that has fewer rows grows first: what is sampled fully lies around it
         if bottom == H - 1 or (top > 0 and row - top <= bottom - row):
             top -= 1
         else:

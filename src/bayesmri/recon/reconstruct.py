@@ -17,10 +17,11 @@ from bayesmri.io.geometry import center_window
 from bayesmri.io.guard import byte_budget, human
 from bayesmri.kspace import Header, KSpace
 from bayesmri.metrics import Metrics, volume_metrics
-from bayesmri.physics.centre import n_central_lines
+from bayesmri.physics.centre import centre_acquired, n_central_lines
 from bayesmri.physics.data_terms import DataTerm
 from bayesmri.physics.espirit import FEWEST
 from bayesmri.physics.fourier import ifft2c
+from bayesmri.physics.operator import batched
 from bayesmri.physics.sense import sensitivity_sets
 from bayesmri.recon.bound import choose_bound
 from bayesmri.recon.choice import chosen
@@ -166,13 +167,19 @@ def reconstruct(
 
 
 def measured_lines(z: Tensor) -> Tensor:
-    """The columns that hold anything, bool (W,), of k-space (slices, Q, H, W)."""
-    return (z != 0).flatten(0, -2).any(dim=0)
+    """The columns that hold anything, bool (W,), of k-space (slices, Q, H, W).
+
+    The points, bool (H, W), where most of those columns is empty, as in the calibration block of a 3-D scan.
+    """
+    points = (z != 0).flatten(0, -3).any(dim=0)
+    lines = points.any(dim=0)
+    return lines if not lines.any() or points[:, lines].float().mean() > 0.5 else points
 
 
 def _central_lines(mask: Tensor) -> int:
     """How many lines around the centre there are without a gap; 0 where the centre itself is missing."""
-    return int(n_central_lines(mask.reshape(1, 1, 1, -1))) if bool(mask[len(mask) // 2]) else 0
+    lines = batched(mask)
+    return int(n_central_lines(lines)) if centre_acquired(lines) else 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,11 +89,13 @@ def predicted(predictor: Predictor, at_mean: Tensor, start: Tensor, factor: floa
 def column_std(kspace_std: NDArray[np.float32], mask: NDArray[np.bool_]) -> tuple[float, float | None]:
     """The root mean square of the k-space standard deviation on acquired and on missing columns (None: none missing).
 
-    By Parseval its square is the variance that these columns bring to the coil images.
+    By Parseval its square is the variance that these columns bring to the coil images. mask: columns (W,) or points
+    (H, W).
     """
-    power = np.zeros(len(mask))
+    power = np.zeros(mask.shape)
+    axes = (0, 1) if mask.ndim == 1 else 0
     for part in kspace_std:
-        power += np.mean(np.square(part, dtype=np.float64), axis=(0, 1)) / len(kspace_std)
+        power += np.mean(np.square(part, dtype=np.float64), axis=axes) / len(kspace_std)
     missing = None if mask.all() else float(np.sqrt(power[~mask].mean()))
     return float(np.sqrt(power[mask].mean())), missing
 

@@ -103,8 +103,8 @@ def random_mask(W: int, R: float, *, center_fraction: float | None = None, rng: 
 
 
 def partial_fourier_mask(W: int, R: float, *, center_fraction: float | None = None, rng: torch.Generator) -> Tensor:
-    """Fully sampled centre, and the rest of round(W/R) lines uniformly within 5/8 of k-space, from one of its edges on."""
-    mask, outer, n_rest = _calibrated(W, R, center_fraction)
+    """Fully sampled centre, and the rest of round(W/R) lines within 5/8 of k-space, from one of its edges on."""
+    mask, outer, n_rest = _centred(W, R, center_fraction)
     covered = round(PARTIAL * W)
     outer = outer[outer < covered] if float(torch.rand(1, generator=rng)) < 0.5 else outer[outer >= W - covered]
     if n_rest > len(outer):

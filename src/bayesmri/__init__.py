@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayesmri.api import as_kspace as as_kspace
     from bayesmri.api import calibrate as calibrate
+    from bayesmri.api import check as check
     from bayesmri.api import load_model as load_model
     from bayesmri.api import reconstruct as reconstruct
     from bayesmri.api import save_model as save_model
@@ -79,6 +80,7 @@ _HOMES = {
     "TrainConfig": "training.settings",
     "as_kspace": "api",
     "calibrate": "api",
+    "check": "api",
     "fft2c": "physics.fourier",
     "ifft2c": "physics.fourier",
     "load_model": "api",

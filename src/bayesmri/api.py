@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesmri.bounds.bound import Region
+from bayesmri.bounds.expected import Expected
 from bayesmri.checkpoint import load_model as _load
 from bayesmri.checkpoint import save_model as _save
 from bayesmri.config import parse
@@ -159,6 +160,7 @@ def reconstruct(
     keep_samples: bool = False,
     fast: bool = False,
     level: float | None = None,
+    check: bool = False,
     device: str = "cpu",
     tv_weight: float | None = None,
     coils: SupportsIndex | None = None,
@@ -176,6 +178,7 @@ def reconstruct(
     fast: six draws, or as many as `samples` says, of which the model's predictor makes mean and std.
     level: of `error_bound`, refused where the model was not calibrated for such data; None takes the highest level that
         holds, if any.
+    check: also give `expected`, the error as lines that were measured and left out tell it; takes five times as long.
     seed: of the draws. keep_samples: also give `samples`, (slices, N, h, w).
     coils: compress to that many virtual coils first (SVD); models do so by themselves.
     single_coil: combine the coils into one emulated coil first, as fastMRI's single-coil track does. A truth that came
@@ -199,12 +202,40 @@ def reconstruct(
         keep_samples=keep_samples,
         fast=fast,
         level=_number("level", level),
+        check=check,
     )
     measured = _as_kspace(kspace)
     if sensitivities is not None:
         check_sensitivities(options)
         measured = with_sensitivities(measured, _array("sensitivities", sensitivities))
     return _reconstruct(to_single_coil(measured) if single_coil else measured, options)
+
+
+def check(
+    kspace: KSpace | ArrayLike,
+    model: "str | Path | Model" = "tv",
+    *,
+    device: str = "cpu",
+    single_coil: bool = False,
+    full_fov: bool = False,
+    sensitivities: ArrayLike | None = None,
+) -> "Expected":
+    """PSNR, NMSE and RMS error to be expected of a reconstruction, without a truth: `psnr`, `psnr_low`, `psnr_high`, …
+
+    All as for `reconstruct`, whose `expected` this is. Data that cannot tell it is a DataError.
+    """
+    result = reconstruct(
+        kspace,
+        model,
+        check=True,
+        device=device,
+        single_coil=single_coil,
+        full_fov=full_fov,
+        sensitivities=sensitivities,
+    )
+    if result.expected is None:
+        raise DataError(result.notes[-1])
+    return result.expected
 
 
 def calibrate(

@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bayesmri.bounds.bound import Calibration
+from bayesmri.bounds.expected import ErrorScale
 from bayesmri.config import as_dict, parse
 from bayesmri.errors import BayesMRIError, ConfigError, ModelError
 from bayesmri.io.atomic import atomic_path
@@ -147,6 +148,7 @@ def _describe(model: Model) -> dict[str, Any]:
         "posterior": "gaussian" if model.stochastic else "delta",
         "predictor": None if model.predictor is None else as_dict(model.predictor.config),
         "calibration": [as_dict(found) for found in model.calibrations],
+        "expected": [as_dict(found) for found in model.scales],
         "card": dict(model.card),
     }
 
@@ -174,6 +176,7 @@ def _model(record: dict[str, Any], path: Path) -> Model:
             posterior=_posterior(record, tensors, regularizer),
             predictor=_predictor(record, tensors),
             calibrations=_calibrations(record),
+            scales=_scales(record),
             start=record.get("start", "zero-filled"),
             rho=_optional(record, "rho"),
             momentum=_optional(record, "momentum"),
@@ -232,6 +235,17 @@ def _calibrations(record: dict[str, Any]) -> tuple[Calibration, ...]:
             provenance=found.get("provenance", {}),
         )
         for found in record.get("calibration", ())
+    )
+
+
+def _scales(record: dict[str, Any]) -> tuple[ErrorScale, ...]:
+    """None where none were fitted."""
+    return tuple(
+        replace(
+            parse(ErrorScale, {key: value for key, value in found.items() if key != "provenance"}, where="expected"),
+            provenance=found.get("provenance", {}),
+        )
+        for found in record.get("expected", ())
     )
 
 

@@ -14,6 +14,7 @@ from bayesmri.baselines.sigmanet import SigmaNet
 from bayesmri.baselines.unet import UNet
 from bayesmri.baselines.varnet import VarNet
 from bayesmri.bounds.bound import Calibration
+from bayesmri.bounds.expected import ErrorScale
 from bayesmri.errors import ConfigError, ModelError
 from bayesmri.physics.coils import CoilMode, coil_gram, compress_coils, compression_matrix
 from bayesmri.physics.scaling import Scaling
@@ -89,6 +90,7 @@ class Model:
     card: facts for people: data, steps, metrics, provenance.
     predictor: of the standard deviation of many samples from a few.
     calibrations: error bounds, one for each level and setting they were calibrated for.
+    scales: of the error that left-out lines tell, one for each R and kind of coils they were fitted for.
     """
 
     regularizer: Learned
@@ -102,6 +104,7 @@ class Model:
     posterior: Posterior | None = field(default=None, repr=False)
     predictor: Predictor | None = field(default=None, repr=False)
     calibrations: tuple[Calibration, ...] = field(default=(), repr=False)
+    scales: tuple[ErrorScale, ...] = field(default=(), repr=False)
     start: Start = "zero-filled"
     rho: float | None = None
     momentum: float | None = None

@@ -34,6 +34,7 @@ def recon(
     keep_samples: bool = False,
     fast: bool = False,
     level: float | None = None,
+    check: bool = False,
     tv_weight: float | None = None,
     coils: Whole | None = None,
     single_coil: bool = False,
@@ -79,6 +80,9 @@ def recon(
     level
         Level of the calibrated error bound, such as 0.9; refused where the model has none for such data. Unless given,
         a calibrated model writes the bound of its highest level wherever one holds.
+    check
+        Tell the error to be expected of this scan without a reference: a quarter of the outer lines is left out, four
+        times in turn, reconstructed without and compared with what was measured. Costs four more reconstructions.
     tv_weight
         Weight of total variation, for data scaled to a zero-filled maximum of 1.
     coils
@@ -119,6 +123,7 @@ def recon(
         keep_samples=keep_samples,
         fast=fast,
         level=level,
+        check=check,
     )
     made = reconstruct_file(
         file,
@@ -138,6 +143,8 @@ def recon(
     if "chosen" in made:
         print(f"auto chose {made['chosen']}")
     print(f"reconstructed by {made['method']} in {made['seconds']:.1f} s{samples_words(made)}")
+    if "expected" in made:
+        print(expected_line(made["expected"]))
     for line in bound_lines(made):
         print(line)
     print_metrics(made["metrics"])
@@ -153,6 +160,14 @@ def samples_words(made: Mapping[str, Any]) -> str:
     if "samples" not in made:
         return f", with a predicted std: mean {100 * share:.2g} % of the mean image"
     return f", {count(made['samples'], 'sample')} per slice: mean std {100 * share:.2g} % of the mean image"
+
+
+def expected_line(found: Mapping[str, Any]) -> str:
+    """ "expected 31.2 dB (30.7 to 31.7 for 90 % of scans), NMSE 0.012, without a reference"."""
+    if found["exact"]:
+        return f"{found['psnr']:.2f} dB against the image of all lines, of which none is missing"
+    interval = f"{found['psnr_low']:.1f} to {found['psnr_high']:.1f} for 90 % of scans"
+    return f"expected {found['psnr']:.1f} dB ({interval}), NMSE {found['nmse']:.4f}, measured without a reference"
 
 
 def bound_lines(made: Mapping[str, Any]) -> list[str]:

@@ -26,6 +26,8 @@ PROVENANCE_MAX = 2**20  # characters
 IMAGES = ("uncertainty_std", "deterministic", "zero_filled", "error_bound")
 PROMISE = ("guarantee", "region", "subjects", "factor", "floor", "cap")  # attributes of the error bound
 
+EXPECTED = ("psnr", "psnr_low", "psnr_high", "nmse", "noise_share", "left_out")  # of the image, as expected_…
+
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -34,6 +36,7 @@ class Result:
     mean: float32 (slices, h, w). others: by their names in the file, of the same shape. truth: (slices, h', w').
     level: of the error bound, in (0, 1), where the file says it; promise: what else it says of the bound, by name.
     bound_note: why there is none, where the model has bounds for other data, or "".
+    expected: psnr, psnr_low, psnr_high, nmse, … as left-out lines told them; {} where that was not asked for.
     mask: acquired lines, bool (W,).
     provenance: as recorded, {} where it is absent or cannot be read. contents: name, shape and dtype of every dataset.
     identified: the file names a patient. n_samples: kept for every slice. grid: (H, W) of the k-space in the file.
@@ -46,6 +49,7 @@ class Result:
     level: float | None
     promise: dict[str, str]
     bound_note: str
+    expected: dict[str, float]
     mask: NDArray[np.bool_] | None
     header: Header
     provenance: dict[str, Any]
@@ -128,6 +132,7 @@ def _result(file: Any, name: str) -> Result:
         bound_note=text_attribute(file["uncertainty_std"], "bound_note", limit=400)
         if "uncertainty_std" in others
         else "",
+        expected=_expected(file["reconstruction"]),
         mask=_mask(file, name) if "mask" in present else None,
         header=with_geometry(Header("recon", acquisition=text_attribute(file, "acquisition")), file),
         provenance=_provenance(file),
@@ -166,6 +171,13 @@ def _mask(file: Any, name: str) -> NDArray[np.bool_]:
 def _level(file: Any) -> float | None:
     found = number_attribute(file["error_bound"], "level", shape=())
     return float(found) if found is not None and 0 < float(found) < 1 else None
+
+
+def _expected(image: Any) -> dict[str, float]:
+    """All of it, or {}."""
+    found = {name: number_attribute(image, f"expected_{name}", shape=()) for name in EXPECTED}
+    numbers = {name: float(value) for name, value in found.items() if value is not None}
+    return numbers if len(numbers) == len(EXPECTED) and np.isfinite(list(numbers.values())).all() else {}
 
 
 def _promise(bound: Any) -> dict[str, str]:

@@ -15,6 +15,7 @@ from bayesmri.baselines.unet import moments
 from bayesmri.baselines.wavelet import L1Wavelet
 from bayesmri.baselines.zero_filled import ZeroFilled
 from bayesmri.bounds.bound import Calibration
+from bayesmri.bounds.expected import ErrorScale
 from bayesmri.checkpoint import load_model
 from bayesmri.coil_refinement import refined
 from bayesmri.errors import ConfigError
@@ -51,7 +52,7 @@ class Method:
     sampler: draws of the same reconstruction, where the method has a posterior or drops channels.
     moments: the data term → x as `solve` gives it and σ² of its image (1, H, W), where the network predicts it.
     predictor: makes σ̂ of a few draws, where the model came with one.
-    calibrations: error bounds, where the model was calibrated.
+    calibrations: error bounds, where the model was calibrated. scales: of the error that left-out lines tell.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Method:
     predictor: Predictor | None = None
     moments: Callable[[DataTerm], tuple[Tensor, Tensor]] | None = None
     calibrations: tuple[Calibration, ...] = ()
+    scales: tuple[ErrorScale, ...] = ()
 
 
 def make_method(options: Options) -> Method:
@@ -119,6 +121,7 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         predictor=None if model.predictor is None else model.predictor.to(device),
         moments=both if reg.doubts else None,
         calibrations=model.calibrations,
+        scales=model.scales,
     )
 
 

@@ -1,6 +1,6 @@
 """A reconstruction as files and as facts: HDF5, NIfTI, a panel, and what a command prints."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmri.analysis.quality import foreground
+from bayesmri.bounds.expected import Expected
 from bayesmri.io.atomic import atomic_paths
 from bayesmri.io.geometry import crop_affine, usable_affine, usable_voxel, voxel_sizes
 from bayesmri.io.write_h5 import write_reconstruction
@@ -25,7 +26,7 @@ def save(result: Reconstruction, targets: dict[str, Path], *, provenance: dict[s
     targets = {kind: path for kind, path in targets.items() if volumes.get(kind, result.mean) is not None}
     with atomic_paths(list(targets.values())) as paths:
         made = dict(zip(targets, paths, strict=True))
-        told = about(result) | ({"reconstruction": {"notes": "\n".join(result.notes)}} if result.notes else {})
+        told = about(result) | {"reconstruction": _notes(result) | expected_attributes(result)}
         write_reconstruction(
             made["h5"], datasets(result), header=shown_header(result), provenance=provenance, about=told
         )
@@ -63,6 +64,22 @@ def datasets(result: Reconstruction) -> dict[str, NDArray[np.generic]]:
     return {name: array for name, array in arrays.items() if array is not None}
 
 
+def _notes(result: Reconstruction) -> dict[str, object]:
+    return {"notes": "\n".join(result.notes)} if result.notes else {}
+
+
+def expected_attributes(result: Reconstruction) -> dict[str, object]:
+    """Attributes of the image: expected_psnr, expected_rmse, …, as far as left-out lines told them."""
+    if result.expected is None:
+        return {}
+    return {f"expected_{name}": value for name, value in expected_facts(result.expected).items() if value != ""}
+
+
+def expected_facts(found: Expected) -> dict[str, Any]:
+    """JSON values."""
+    return {**asdict(found), "slices": list(found.slices)}
+
+
 def about(result: Reconstruction) -> dict[str, dict[str, object]]:
     """Attributes of single datasets: what the error bound promises, or beside σ̂ why there is none."""
     found = result.calibration
@@ -93,6 +110,7 @@ def facts(result: Reconstruction) -> dict[str, Any]:
         "slices": len(result.mean),
         "metrics": {name: vars(row) for name, row in metrics_table(result).items()},
         "seconds": result.seconds,
+        **({} if result.expected is None else {"expected": expected_facts(result.expected)}),
         **bound_facts(result),
     }
     if result.std is None:

@@ -26,7 +26,7 @@ def content(result: Result, *, limit: int) -> tuple[str, dict[str, Any]]:
         summary=summary(result),
         notes=notes,
         kspace=sections.kspace_section(result),
-        quality=sections.quality_section(compared, linked=data["slices"]),
+        quality=sections.expected_section(result) + sections.quality_section(compared, linked=data["slices"]),
         bounds=sections.bounds_section(result, compared),
         reading=sections.reading_section(result),
         origin=sections.origin_section(result),

@@ -1,6 +1,5 @@
 """From k-space to an image, slice by slice, whatever the method; with a posterior also how sure it is."""
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from bayesmri.bounds.bound import Calibration
+from bayesmri.bounds.expected import Expected
 from bayesmri.complexes import rss
-from bayesmri.errors import ConfigError, DataError, DivergedError, ModelError
+from bayesmri.errors import ConfigError, DataError, DivergedError
 from bayesmri.io.geometry import center_window
-from bayesmri.io.guard import byte_budget, human
 from bayesmri.kspace import Header, KSpace
 from bayesmri.metrics import Metrics, volume_metrics
 from bayesmri.physics.centre import centre_acquired, n_central_lines
@@ -23,7 +22,9 @@ from bayesmri.physics.espirit import FEWEST
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.operator import batched
 from bayesmri.physics.sense import sensitivity_sets
+from bayesmri.recon.asked import check_asked, check_kept
 from bayesmri.recon.bound import choose_bound
+from bayesmri.recon.check import Checker, Scan
 from bayesmri.recon.choice import chosen
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.request import Options
@@ -51,6 +52,8 @@ class Reconstruction:
     error_bound: of |X̄ − Y| at every pixel, where the model was calibrated for such data; calibration: its level, and
     what is promised. bound_note: why there is none, where the model has bounds for other data.
 
+    expected: its error as left-out lines tell it, where that was asked for and can be told; else a note says why not.
+
     notes: what a reader of the image should know, one sentence each.
     """
 
@@ -74,6 +77,7 @@ class Reconstruction:
     error_bound: Images | None = None
     calibration: Calibration | None = None
     bound_note: str | None = None
+    expected: Expected | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -117,32 +121,20 @@ def reconstruct(
     began = time.perf_counter()
     asked = Options() if isinstance(options, Method) else chosen(options, kspace)[0]
     method = options if isinstance(options, Method) else make_method(asked)
-    if asked.samples and method.sampler is None:
-        raise ModelError(
-            f"{asked.samples} samples of {method.name} were asked for, which has no posterior: train one "
-            "(configs/*-bayes.toml), or leave the samples out"
-        )
-    if asked.fast and method.predictor is None:
-        raise ModelError(
-            f"got a request for the fast route of {method.name}, which has no predictor; make one "
-            "(bayesmri distill), or give a number of samples instead"
-        )
-    if asked.fast and method.predictor is not None and not 2 <= asked.samples <= method.predictor.config.most:
-        raise ModelError(
-            f"the fast route of {method.name} with {asked.samples} samples was asked for, which learned from 2 to "
-            f"{method.predictor.config.most}: ask for so many, or leave the fast route out"
-        )
+    check_asked(asked, method)
     bounds = choose_bound(method.name, method.calibrations, kspace, asked)
     crop = None if asked.full_fov else kspace.header.recon_shape
     grid = (kspace.z.shape[2], kspace.z.shape[3])
     if asked.keep_samples:
-        _check_kept(asked.samples, (len(kspace.z), *(crop or grid)))
+        check_kept(asked.samples, (len(kspace.z), *(crop or grid)))
     start = _zero_filled(kspace)
     task = _Task.of(kspace, method, center_window(grid, crop or grid))
     streams = None
     if asked.samples:
         streams = [Stream(asked.seed, content, s) for s, content in enumerate(kspace.contents())]
-    at_mean, sampled = _solved(task, asked, streams, on_step)
+    checker = Checker.of(task.scan(), kspace, method, crop, on_step) if asked.check else None
+    at_mean, sampled = _solved(task, asked, streams, on_step, checker)
+    expected, told = (None, "") if checker is None else checker.expected()
     result = Reconstruction(
         mean=_crop(at_mean.images, crop),
         zero_filled=_crop(start, crop),
@@ -153,7 +145,8 @@ def reconstruct(
         method=method.name,
         seconds=0.0,
         std=None if at_mean.std is None else _crop(at_mean.std, crop),
-        notes=task.notes(),
+        notes=(*task.notes(), *filter(None, (told, expected.note if expected else ""))),
+        expected=expected,
     )
     if sampled is not None:
         result = _with_samples(result, sampled, asked)
@@ -164,6 +157,12 @@ def reconstruct(
         bound_note=bounds.note,
         seconds=time.perf_counter() - began,
     )
+
+
+def scan_of(kspace: KSpace, method: Method) -> Scan:
+    """K-space as the method takes it, for those who ask more of it than an image."""
+    grid = (kspace.z.shape[2], kspace.z.shape[3])
+    return _Task.of(kspace, method, center_window(grid, grid)).scan()
 
 
 def measured_lines(z: Tensor) -> Tensor:
@@ -221,9 +220,17 @@ class _Task:
 
     def begin(self, s: int) -> DataTerm:
         """Slice s in the method's scale, on its device."""
-        z = self.volume[s][None].to(self.method.device) / self.factor
+        z = (self.volume[s][None].to(self.method.device) / self.factor) * self.mask
         D = self.method.begin(z, self.mask, self._known(s))
         return D if self.maps is not None or self._lines() >= FEWEST else self.method.refine(D)
+
+    def scan(self) -> Scan:
+        """The same, to be reconstructed again from some of its lines."""
+
+        def solve(s: int, lines: Tensor) -> Tensor:
+            return self.method.solve(replace(self, mask=lines.to(self.method.device)).begin(s))[0] * self.factor
+
+        return Scan(self.volume, self.mask, solve)
 
     def _lines(self) -> int:
         """Central lines that sensitivities are learned from."""
@@ -266,7 +273,11 @@ class _Solved:
 
 
 def _solved(
-    task: _Task, asked: Options, streams: Sequence[Stream] | None, on_step: Callable[[], None] | None
+    task: _Task,
+    asked: Options,
+    streams: Sequence[Stream] | None,
+    on_step: Callable[[], None] | None,
+    checker: Checker | None = None,
 ) -> tuple[_Solved, Sampled | None]:
     """Every slice, at the mean of θ where it is drawn; with streams also N samples of it."""
     images, std, sampled = [], [], None
@@ -277,6 +288,8 @@ def _solved(
         _check_finite("the image", images[s], task.method, s)
         if sigma is not None:
             std.append(sigma)
+        if checker is not None:
+            checker.add(s, x * task.factor)
         if streams is not None:
             sampled = _sampled_to(sampled, task, asked, D, streams[s], x, s, on_step)
         elif on_step is not None:
@@ -347,15 +360,6 @@ def _with_samples(at_mean: Reconstruction, sampled: Sampled, asked: Options) -> 
         kspace_std=sampled.kspace_std,
         coil_std=sampled.coil_std,
     )
-
-
-def _check_kept(N: int, shape: tuple[int, int, int]) -> None:
-    needed, limit = 4 * N * math.prod(shape), byte_budget()
-    if needed > limit:
-        raise ConfigError(
-            f"{N} samples of {shape[0]} slices to be kept take {human(needed)}, the limit is {human(limit)}: keep "
-            "fewer, or none (mean and standard deviation do without), or set BAYESMRI_MAX_BYTES if the memory is there"
-        )
 
 
 def _check_finite(what: str, values: "Tensor | ArrayLike", method: Method, s: int) -> None:

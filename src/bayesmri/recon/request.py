@@ -29,6 +29,7 @@ class Options:
     samples: N draws of θ from the model's posterior; 0 reconstructs once, at its mean.
     fast: few draws, and the model's own predictor makes of them what many would give; 0 samples are then 6.
     level: of the calibrated error bound; None takes the highest that the model has for such data, if any.
+    check: leave measured lines out, and tell the error to be expected from them; four more reconstructions.
     seed: of those draws. keep_samples: keep every sample's image, not only their mean and standard deviation.
     """
 
@@ -44,6 +45,7 @@ class Options:
     keep_samples: bool = False
     fast: bool = False
     level: float | None = None
+    check: bool = False
 
     def __post_init__(self) -> None:
         if self.fast and self.samples == 0:

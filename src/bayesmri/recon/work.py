@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from bayesmri.bounds.left_out import N_FOLDS
 from bayesmri.data.simulate import Scanner
 from bayesmri.io.inspect import file_notes, mask_warnings
 from bayesmri.io.provenance import provenance
@@ -84,7 +85,8 @@ def reconstruct_to(
     options, choice = chosen(options, kspace)
     check_spread(options.samples)
     notes += renamed(options) + extrapolation(options, kspace)
-    with progress(len(kspace.z) * max(1, options.samples)) if progress else nullcontext(None) as advance:
+    steps = max(1, options.samples) + (N_FOLDS if options.check else 0)
+    with progress(len(kspace.z) * steps) if progress else nullcontext(None) as advance:
         result = reconstruct(kspace, options, on_step=advance)
     if result.std is None:
         targets.pop("nifti_std", None)

@@ -64,10 +64,22 @@ def summary(result: Result) -> list[str]:
         "" if voxel is None else f"{voxel[0]:.3g} × {voxel[1]:.3g} × {voxel[2]:.3g} mm",
         sampling_text(result),
         result.method,
+        expected_text(result),
         f"standard deviation {made_of(result)}" if uncertain else "no uncertainty in this file",
         "" if result.truth is None else "truth known",
     ]
     return [text for text in texts if text]
+
+
+def expected_text(result: Result) -> str:
+    """ "expected 31.2 dB ± 0.5, measured without a reference"; nothing where it was not asked for."""
+    known = result.expected
+    if not known:
+        return ""
+    if not known["left_out"]:
+        return f"{known['psnr']:.1f} dB against the image of all lines, of which none is missing"
+    half = (known["psnr_high"] - known["psnr_low"]) / 2
+    return f"expected {known['psnr']:.1f} dB ± {half:.1f}, measured without a reference"
 
 
 def is_mean(result: Result) -> bool:

@@ -1,0 +1,253 @@
+"""The error of a scan without its truth: measured lines are left out, reconstructed without, and compared.
+
+What they say of the lines that were never measured is in `bounds/left_out.py`; here the reconstructions are made, and
+the energy of the complex error becomes that of the magnitude image:
+
+    κ_r = ‖ |x − e| − |x| ‖² / ‖e‖²,   e = F⁻¹r on the left-out lines, scaled to the energy expected
+    κ = κ_r exp(g₀ + g₁ c + g₂ ν)
+
+c says how far the outer part of the fully sampled centre is in phase with its inner part, ν how much of the error is
+noise of the missing lines; g is fitted (`ErrorScale`).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bayesmri.bounds.expected import ErrorScale, Expected, scale_for
+from bayesmri.bounds.left_out import LEAST, N_FOLDS, folds, lost_share, radius
+from bayesmri.complexes import rss
+from bayesmri.kspace import KSpace
+from bayesmri.metrics import CROP, PSNR_CAP, center_crop
+from bayesmri.physics.fourier import fft2c, ifft2c
+from bayesmri.recon.method import Method
+
+TINY = 1e-30
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """A volume as its method takes it.
+
+    z: k-space (slices, Q, H, W), zero-filled, in the units of the input. mask: bool (W,) or (H, W).
+    solve: x, complex (Q, H, W) in the same units, of slice s from the lines given alone, a part of the mask.
+    """
+
+    z: Tensor
+    mask: Tensor
+    solve: Callable[[int, Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """One slice. residual: F x₋ − z where left out, else 0, complex (Q, H, W).
+
+    energy: E of every column (W,) or point (H, W), were it missing; its sum over missing ones is ‖e‖² expected there.
+    misfit: ‖F x − z‖² on acquired lines, which is known. power: ‖u‖² expected of all lines.
+    """
+
+    residual: Tensor
+    energy: NDArray[np.float64]
+    missing: float
+    misfit: float
+    power: float
+
+    @property
+    def total(self) -> float:
+        """‖e‖² of the coil images, by Parseval."""
+        return self.missing + self.misfit
+
+    @property
+    def error_map(self) -> Tensor:
+        """|F⁻¹r| over the coils, scaled to that total: where the left-out lines place the error, (H, W)."""
+        e = rss(ifft2c(self.residual))
+        return e * math.sqrt(self.total / max(float(e.double().square().sum()), TINY))
+
+
+def left_out_residual(scan: Scan, s: int, fold: NDArray[np.int64], step: Callable[[], None] | None = None) -> Tensor:
+    """F x₋ − z on the cells of every fold, from the reconstruction without them; 0 elsewhere: (Q, H, W)."""
+    z = scan.z[s]
+    residual = torch.zeros_like(z)
+    for j in range(N_FOLDS):
+        gone = torch.from_numpy(fold == j).to(z.device)
+        if bool(gone.any()):
+            x = scan.solve(s, scan.mask.to(z.device) & ~gone).to(z.device)
+            residual += (fft2c(x) - z) * gone
+        if step is not None:
+            step()
+    return residual
+
+
+def holdout_energy(scan: Scan, s: int, x: Tensor, scale: ErrorScale, step: Callable[[], None] | None = None) -> HeldOut:
+    """What four reconstructions without a quarter of the outer lines each tell about slice s. x: the one with all.
+
+    energy is NaN-free and 0 everywhere where too few lines could be left out.
+    """
+    mask = scan.mask.cpu().numpy()
+    fold = folds(mask)
+    z, x = scan.z[s], x.to(scan.z.device)
+    residual = left_out_residual(scan, s, fold, step)
+    known = _cells(z, mask.ndim)
+    found = lost_share(known, _cells(residual, mask.ndim), mask, fold, slopes=scale.slopes)
+    energy = np.zeros(mask.shape) if found is None else scale.bias * found.energy
+    power = known[mask].sum() + (0.0 if found is None else found.power[~mask].sum())
+    misfit = float(((fft2c(x) - z) * scan.mask.to(z.device)).abs().double().square().sum())
+    return HeldOut(residual, energy, float(energy[~mask].sum()), misfit, float(power))
+
+
+@dataclass
+class Checker:
+    """Slices of a volume as they are reconstructed. crop: what is shown of the grid; on_step: after each of four."""
+
+    scan: Scan
+    scale: ErrorScale
+    crop: Callable[[Tensor], Tensor]
+    on_step: Callable[[], None] | None = None
+    errors: list[float] = field(default_factory=list)  # ‖|x| − |y|‖² of what is shown
+    complexes: list[float] = field(default_factory=list)
+    powers: list[float] = field(default_factory=list)
+    peaks: list[float] = field(default_factory=list)
+    pixels: list[int] = field(default_factory=list)
+    noise: float = 0.0
+
+    @staticmethod
+    def of(
+        scan: Scan,
+        kspace: KSpace,
+        method: Method,
+        crop: tuple[int, int] | None,
+        on_step: Callable[[], None] | None = None,
+    ) -> "Checker":
+        """By the numbers that were fitted for such data. crop: (h, w) of the image, None: the whole grid."""
+        scale = scale_for(method.scales, coils=kspace.z.shape[1], acceleration=kspace.acceleration)
+        return Checker(scan, scale, lambda X: X if crop is None else center_crop(X, crop), on_step)
+
+    def add(self, s: int, x: Tensor) -> HeldOut:
+        """Slice s, reconstructed as x from all its lines, in the units of the input."""
+        x = x.to(self.scan.z.device)
+        held = holdout_energy(self.scan, s, x, self.scale, self.on_step)
+        X = self._shown(rss(x)).double()
+        self.pixels.append(X.numel())
+        share = float(X.square().sum()) / max(float(x.abs().double().square().sum()), TINY)
+        self.powers.append(share * held.power)
+        self.complexes.append(held.total)
+        error, peak = self._magnitude(s, X, x, held)
+        self.errors.append(error)
+        self.peaks.append(peak)
+        self.noise += self._noise(s)
+        return held
+
+    def expected(self) -> tuple[Expected | None, str]:
+        """Of the volume; None and a reason where it cannot be told."""
+        mask = self.scan.mask
+        fold = folds(mask.cpu().numpy())
+        n_left, exact = int((fold >= 0).sum()), bool(mask.all())
+        cells = "lines" if mask.ndim == 1 else "points"
+        if not exact and n_left < LEAST:
+            return None, (
+                f"the error to be expected cannot be told: {n_left} {cells} outside the centre are too few to leave "
+                f"some out, {LEAST} are needed"
+            )
+        n, peak = sum(self.pixels), max(self.peaks) * (1.0 if exact else self.scale.peak)
+        mse = math.fsum(self.errors) / n
+        psnr = PSNR_CAP if mse <= peak**2 * 10 ** (-PSNR_CAP / 10) else 10 * math.log10(peak**2 / mse)
+        wide = 0.0 if exact else self.scale.spread_db
+        total = math.fsum(self.complexes)
+        return Expected(
+            psnr=psnr,
+            psnr_low=psnr - wide,
+            psnr_high=min(PSNR_CAP, psnr + wide),
+            nmse=math.fsum(self.errors) / max(math.fsum(self.powers), TINY),
+            rmse=math.sqrt(mse),
+            rmse_complex=math.sqrt(total / (len(self.errors) * math.prod(self.scan.z.shape[-2:]))),
+            slices=tuple(math.sqrt(e / m) for e, m in zip(self.errors, self.pixels, strict=True)),
+            noise_share=0.0 if exact else min(1.0, self.noise / max(total, TINY)),
+            left_out=0 if exact else n_left,
+            exact=exact,
+            fitted=exact or self.scale.fitted,
+            note="" if exact or self.scale.fitted else NOT_FITTED,
+        ), ""
+
+    def _shown(self, X: Tensor) -> Tensor:
+        """As metrics count: the image of the file, its central part."""
+        return center_crop(self.crop(X), CROP)
+
+    def _magnitude(self, s: int, X: Tensor, x: Tensor, held: HeldOut) -> tuple[float, float]:
+        """‖ |x| − |y| ‖² of what is shown, κ times the complex energy, and max |y|; exact where nothing is missing.
+
+        The maximum lies between that of the image, which has lost detail and noise, and that of |x − e|.
+        """
+        if bool(self.scan.mask.all()):
+            Y = self._shown(rss(ifft2c(self.scan.z[s]))).double()
+            return float((X - Y).square().sum()), float(Y.max())
+        e = ifft2c(held.residual)
+        energy = float(e.abs().double().square().sum())
+        if energy == 0 or held.total == 0:
+            return held.total, float(X.max())
+        Y = self._shown(rss(x - e * math.sqrt(held.total / energy))).double()
+        seen = float((X - Y).square().sum())
+        c, nu = phase_coherence(self.scan.z[s], self.scan.mask), min(1.0, self._noise(s) / held.total)
+        kappa = math.exp(float(np.dot(self.scale.seen, (1.0, c, nu))))
+        return min(held.total, seen * kappa), math.sqrt(float(X.max()) * float(Y.max()))
+
+    def _noise(self, s: int) -> float:
+        """The energy of the noise on the lines of slice s that are missing."""
+        _, Q, H, _ = self.scan.z.shape
+        mask = self.scan.mask
+        samples = Q * int((~mask).sum()) * (H if mask.ndim == 1 else 1)
+        return samples * noise_variance(self.scan.z[s], mask)
+
+
+NOT_FITTED = (
+    "the expected error is by numbers that were fitted to other methods, with a wide interval; bayesmri calibrate "
+    "--expected fits them"
+)
+
+
+def phase_coherence(z: Tensor, mask: Tensor) -> float:
+    """(Re − Im)/(Re + Im) of the energies of v* h, in [−1, 1]: 1 where all that is fine shares the coarse phase.
+
+    v: the image of the innermost part of the fully sampled centre, divided by its root-sum-of-squares; h: of the rest
+    of that centre, which for lines has all rows. z: (Q, H, W). 0 where the centre is too small.
+    """
+    k = torch.from_numpy(radius(tuple(z.shape[-2:]))).to(z.device)
+    centre, reach = _centre_of(mask.to(z.device), k)
+    inner = torch.where(k < reach, torch.cos(0.5 * torch.pi * k / max(reach, TINY)) ** 2, torch.zeros_like(k))
+    v, h = ifft2c(z * (inner * centre).to(z.real.dtype)), ifft2c(z * (centre & (k >= reach)))
+    seen = (v.conj() * h).sum(dim=-3) / rss(v).clamp(min=torch.finfo(z.real.dtype).tiny)
+    re, im = (float(part.double().square().sum()) for part in (seen.real, seen.imag))
+    return (re - im) / (re + im) if re + im > 0 else 0.0
+
+
+def _centre_of(mask: Tensor, k: Tensor) -> tuple[Tensor, float]:
+    """The fully sampled centre on the grid, bool (H, W), and the |k| that parts it into inner and outer."""
+    if mask.ndim == 2:
+        edge = float(k[~mask].min()) if not bool(mask.all()) else float(k.max())
+        return k < edge, edge / 2
+    W = mask.numel()
+    apart = (torch.arange(W, device=mask.device) - W // 2).abs()
+    edge = int(apart[~mask].min()) if not bool(mask.all()) else W // 4
+    return (apart < edge).expand(k.shape), edge / W
+
+
+def noise_variance(z: Tensor, mask: Tensor) -> float:
+    """E|ν|² of a sample of k-space (Q, H, W): ln 2 times it is the median of |z|² on the outermost acquired tenth.
+
+    Where signal reaches as far, it is too large.
+    """
+    k = torch.from_numpy(radius(tuple(z.shape[-2:]))).to(z.device)
+    there = mask.to(z.device).expand(k.shape)
+    outer = there & (k >= torch.quantile(k[there], 0.9))
+    return float(z[..., outer].abs().double().square().median()) / math.log(2)
+
+
+def _cells(z: Tensor, ndim: int) -> NDArray[np.float64]:
+    """|z|² over coils, and over rows where cells are columns."""
+    power = z.abs().double().square().sum(dim=-3)
+    found: NDArray[np.float64] = (power.sum(dim=-2) if ndim == 1 else power).cpu().numpy()
+    return found

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "bayesmri"
 
 STAIRCASE = (
     {"errors"},
-    {"complexes", "kspace", "machine", "zoo", "registry"},
+    {"complexes", "kspace", "machine", "messages", "zoo", "registry"},
     {"physics", "regularizers"},
     {"io"},
     {"solver", "posterior", "data", "baselines", "bounds"},

@@ -22,6 +22,7 @@ from bayesmri.data.simulate import Scanner, acquire
 from bayesmri.errors import DataError
 from bayesmri.evaluation.tracks import with_array
 from bayesmri.io.formats import read_kspace
+from bayesmri.io.mrd.choice import Choice
 from bayesmri.kspace import KSpace
 from bayesmri.model import Coils, Model
 from bayesmri.physics.fourier import ifft2c
@@ -53,7 +54,7 @@ def acquired(u: Complex, steps: Iterable[int], **changes: Any) -> list[Any]:
 
 def written(path: Path, imaging: list[Any], reference: list[Any], mode: str = "separate", **header: Any) -> KSpace:
     xml = header_xml(header.pop("X", H), W, calibration=mode, **header)
-    return read_kspace(write_mrd(path / "scan.h5", xml, reference + imaging))
+    return read_kspace(write_mrd(path / "scan.h5", xml, reference + imaging), choice=Choice(prewhiten=False))
 
 
 def only(u: Complex, steps: Iterable[int]) -> Complex:
@@ -64,7 +65,8 @@ def only(u: Complex, steps: Iterable[int]) -> Complex:
 
 
 def note_on_reference(kspace: KSpace) -> str:
-    (note,) = [note for note in kspace.header.notes if "calibration" in note]
+    said = kspace.header.notes + kspace.header.warnings
+    (note,) = [note for note in said if "calibration" in note]
     return note
 
 

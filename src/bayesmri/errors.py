@@ -1,5 +1,7 @@
 """Errors that say what was got, what was expected, what to do; the command line prints one line and exits with 2."""
 
+from collections.abc import Sequence
+
 
 class BayesMRIError(Exception):
     """What a user can mend: a wrong file, shape, option or model."""
@@ -39,3 +41,19 @@ class OutputError(BayesMRIError):
 
 class MissingExtraError(BayesMRIError):
     """An optional dependency that is not installed; the message names the extra."""
+
+
+class StrictError(BayesMRIError):
+    """Warnings where none were allowed (--strict): nothing was written.
+
+    warnings: one sentence each.
+    """
+
+    def __init__(self, warnings: Sequence[str]) -> None:
+        self.warnings = tuple(warnings)
+        n = len(self.warnings)
+        told = "; ".join(self.warnings)
+        super().__init__(
+            f"got {n} warning{'s' * (n != 1)} with --strict, expected none, and wrote nothing; mend the data, or leave "
+            f"--strict out: {told}"
+        )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from bayesmri.errors import FormatError
 from bayesmri.io.arrays import read_npy, read_npz
@@ -13,7 +12,8 @@ from bayesmri.io.fastmri import read_fastmri
 from bayesmri.io.guard import is_folder, one_line, regular_file
 from bayesmri.io.images import read_images_h5
 from bayesmri.io.inputs import input_files
-from bayesmri.io.mrd import mrd_group, read_mrd
+from bayesmri.io.mrd.choice import FIRST, Choice
+from bayesmri.io.mrd.read import mrd_group, read_mrd
 from bayesmri.io.nifti import nifti_start, nifti_version, read_nifti
 from bayesmri.io.safe_h5 import names, open_h5
 from bayesmri.kspace import Images, KSpace
@@ -62,10 +62,11 @@ def sniff(path: Path | str) -> str:
     raise FormatError(f"{one_line(path)} is of no known format or is damaged, expected {KNOWN}")
 
 
-def read_kspace(path: Path | str, *, budget: int | None = None) -> KSpace:
+def read_kspace(path: Path | str, *, budget: int | None = None, choice: Choice = FIRST) -> KSpace:
     """Raw k-space, checked and finite.
 
     budget: the most bytes one array may claim; BAYESMRI_MAX_BYTES or 8 GiB unless given.
+    choice: which of an MRD file's images; refused for other formats.
     """
     kind = sniff(path)
     if kind in IMAGES:
@@ -73,6 +74,9 @@ def read_kspace(path: Path | str, *, budget: int | None = None) -> KSpace:
             f"{one_line(path)} holds magnitude images ({kind}), no k-space: "
             "run `bayesmri simulate` first, which makes k-space of them"
         )
+    if kind == "mrd":
+        return read_mrd(Path(path), budget=budget, choice=choice)
+    choice.refused(f"{one_line(path)} ({kind})")
     return KSPACE[kind](Path(path), budget=budget)
 
 
@@ -86,12 +90,31 @@ def read_images(path: Path | str, *, budget: int | None = None) -> Images:
     return IMAGES[kind](Path(path), budget=budget)
 
 
-def read(path: Path | str, *, budget: int | None = None) -> KSpace | Images:
-    """Whatever the file holds."""
+def read(
+    path: Path | str,
+    *,
+    budget: int | None = None,
+    repetition: int | None = None,
+    contrast: int | None = None,
+    phase: int | None = None,
+    set: int | None = None,
+    prewhiten: bool = True,
+) -> KSpace | Images:
+    """Whatever the file holds.
+
+    budget: as in `read_kspace`. repetition, contrast, phase, set: which image of an MRD file, by the file's counters;
+    the first unless given. prewhiten: by an MRD file's noise scans, where it has any.
+    """
+    return read_any(path, budget=budget, choice=Choice(repetition, contrast, phase, set, prewhiten))
+
+
+def read_any(path: Path | str, *, budget: int | None = None, choice: Choice = FIRST) -> KSpace | Images:
+    """K-space or images. budget, choice: as in `read_kspace`."""
     kind = sniff(path)
-    reader: Callable[..., Any] = KSPACE[kind] if kind in KSPACE else IMAGES[kind]
-    value: KSpace | Images = reader(Path(path), budget=budget)
-    return value
+    if kind in KSPACE:
+        return read_kspace(path, budget=budget, choice=choice)
+    choice.refused(f"{one_line(path)} ({kind})")
+    return IMAGES[kind](Path(path), budget=budget)
 
 
 def volume_paths(folder: Path) -> Iterator[Path]:

@@ -20,7 +20,8 @@ class Encoding:
     """What the header says about the first encoding; None where it is silent.
 
     matrix, fov_mm: the encoded grid (x readout, y phase, z); recon_*: what the scanner shows of it.
-    center: the index of encode_step_1 that passes through the centre of k-space.
+    center, center_2: the index of encode_step_1 and _2 that passes through the centre of k-space.
+    noise_bandwidth: the share of its band that the receiver passes.
     """
 
     matrix: Triple | None
@@ -28,6 +29,8 @@ class Encoding:
     recon_matrix: Triple | None
     recon_fov_mm: Lengths | None
     center: int | None
+    center_2: int | None
+    noise_bandwidth: float | None
     trajectory: str
     calibration: str
     facts: Mapping[str, str]
@@ -56,6 +59,8 @@ def parse_header(text: str, *, name: str) -> Encoding:
         recon_matrix=_matrix(recon, name),
         recon_fov_mm=_fov(recon),
         center=_integer(_text(first, "encodingLimits/kspace_encoding_step_1/center"), name, least=0),
+        center_2=_integer(_text(first, "encodingLimits/kspace_encoding_step_2/center"), name, least=0),
+        noise_bandwidth=_share(_text(root, "acquisitionSystemInformation/relativeReceiverNoiseBandwidth")),
         trajectory=_text(first, "trajectory").lower(),
         calibration=_text(first, "parallelImaging/calibrationMode").lower(),
         facts=_facts(root, first, matrix, fov),
@@ -94,6 +99,11 @@ def _positive(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) and 0 < value < 1e9 else None
+
+
+def _share(text: str) -> float | None:
+    value = _positive(text)
+    return value if value is not None and value <= 1 else None
 
 
 def _facts(root: ET.Element, encoding: ET.Element, matrix: Triple | None, fov: Lengths | None) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""ISMRMRD/MRD HDF5: lines with flags and counters, sorted into k-space."""

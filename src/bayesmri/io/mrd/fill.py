@@ -23,12 +23,14 @@ class Filled:
     """z: 2-D (slices, Q, H, W), 3-D (slabs · H, Q, W, P). counts: lines at each place, (slices or slabs, W, P).
 
     first, last: the rows of X that all lines of a place have, like counts; `first` ≥ `last` where there is no line.
+    cut: the share of the central lines' energy that was removed with the oversampling of the readout.
     """
 
     z: Complex
     counts: Ints
     first: Ints
     last: Ints
+    cut: float
 
 
 def shape_of(lines: Lines, placing: Placing, budget: int | None) -> Shape:
@@ -48,8 +50,11 @@ def fill(group: Any, lines: Lines, placing: Placing, shape: Shape, whitening: Wh
     z = np.zeros(shape, dtype=np.complex64)
     places = (len(placing.slices), g.W, g.P)
     counts, first, last = (np.full(places, start, dtype=np.int64) for start in (0, 0, g.X))
+    central = (np.abs(placing.w - g.W // 2) <= g.W // 16) & (np.abs(placing.p - g.P // 2) <= g.P // 16)
+    energy = np.zeros(2)  # of the whole readout, and of what is kept of it
     with np.errstate(over="ignore", invalid="ignore"):  # Inf and NaN pass through to check_finite
-        for which, rows in _rows(group, lines, placing, whitening):
+        for which, whole, rows in _rows(group, lines, placing, whitening):
+            energy += [np.sum(np.abs(part[central[which]]) ** 2, dtype=np.float64) for part in (whole, rows)]
             for s, w, p, row in zip(placing.s[which], placing.w[which], placing.p[which], rows, strict=True):
                 if g.three_d:
                     z[s * g.H : (s + 1) * g.H, :, w, p] += row.T
@@ -61,7 +66,7 @@ def fill(group: Any, lines: Lines, placing: Placing, shape: Shape, whitening: Wh
         np.minimum.at(last, at, placing.last)
         _divide(z, counts, placing)
     last[counts == 0] = 0
-    return Filled(z, counts, first, last)
+    return Filled(z, counts, first, last, cut=float(1 - energy[1] / energy[0]) if energy[0] > 0 else 0.0)
 
 
 def _divide(z: Complex, counts: Ints, placing: Placing) -> None:
@@ -74,8 +79,10 @@ def _divide(z: Complex, counts: Ints, placing: Placing) -> None:
         part /= n[i // g.H] if g.three_d else n[i, :, 0]
 
 
-def _rows(group: Any, lines: Lines, placing: Placing, whitening: Whitening | None) -> Iterator[tuple[slice, Complex]]:
-    """(which lines, (n, Q, H)): in 2-D k-space of the rows kept, in 3-D the rows of the image themselves."""
+def _rows(
+    group: Any, lines: Lines, placing: Placing, whitening: Whitening | None
+) -> Iterator[tuple[slice, Complex, Complex]]:
+    """(which lines, k-space (n, Q, X), (n, Q, H)): in 2-D k-space of the rows kept, in 3-D those rows themselves."""
     g = placing.grid
     for which, data in samples(group, lines):
         mixed = data if whitening is None else whitening.apply(data)
@@ -85,6 +92,6 @@ def _rows(group: Any, lines: Lines, placing: Placing, whitening: Whitening | Non
             line_of = mixed[i, :, ::-1] if lines.reverse[line] else mixed[i]
             grid[i, :, first:last] = line_of[:, first - start : last - start]
         if g.three_d:  # (n, Q, X) is (Q, X, n, 1) of one batch of points (ky, kz)
-            yield which, slices_of_3d(grid.transpose(1, 2, 0)[..., None], keep=g.H)[..., 0].transpose(2, 1, 0)
+            yield which, grid, slices_of_3d(grid.transpose(1, 2, 0)[..., None], keep=g.H)[..., 0].transpose(2, 1, 0)
         else:
-            yield which, grid if g.H == g.X else crop_readout(grid, g.H)
+            yield which, grid, grid if g.H == g.X else crop_readout(grid, g.H)

@@ -10,6 +10,7 @@ from bayesmri.io.mrd.grid import Grid
 from bayesmri.messages import Messages, noted, warned
 
 Bools = NDArray[np.bool_]
+CUT = 0.15  # of the energy: the removed half of a readout holds noise, and the ends of a long object
 SMALL = 1 / 32  # of a readout: so many samples lost at its ends cost resolution, and nothing else
 
 
@@ -20,7 +21,7 @@ def sampled(filled: Filled, grid: Grid) -> tuple[Bools, Messages]:
     """
     every: Bools = filled.counts.min(axis=0) > 0
     some: Bools = filled.counts.max(axis=0) > 0
-    said = _counted(filled, every)
+    said = _counted(filled, every) + _cut(filled, grid)
     if not every.any():
         raise DataError("no line was acquired in every slice: one mask cannot hold them; split the file")
     if (every != some).any():
@@ -46,6 +47,15 @@ def _counted(filled: Filled, every: Bools) -> Messages:
     if n.size and n.min() != n.max():
         return noted(f"{n.min()} to {n.max()} lines were acquired at one place: each place is the mean of its own")
     return Messages()
+
+
+def _cut(filled: Filled, grid: Grid) -> Messages:
+    if grid.H == grid.X or not filled.cut > CUT:
+        return Messages()
+    return warned(
+        f"the header shows {grid.H} of {grid.X} rows of the readout, and the others, which were cut away, hold "
+        f"{100 * filled.cut:.0f} % of the energy: the object reaches beyond the image, or the header is wrong"
+    )
 
 
 def _check_held(z: NDArray[np.complex64], mask: Bools) -> None:

@@ -152,7 +152,7 @@ def _tell(value: Any, far: socket.socket, store: int) -> None:
 def _store(array: NDArray[Any], store: int, at: int, *, last: bool) -> None:
     """Chunk by chunk, each forgotten once it is stored: two copies of a volume never are in memory."""
     whole = np.ascontiguousarray(array)
-    flat = memoryview(whole.reshape(-1).view(np.uint8))
+    flat = memoryview(whole.reshape(-1).view(np.uint8).data)
     start = whole.__array_interface__["data"][0]
     for first in range(0, len(flat), CHUNK):
         part = flat[first : first + CHUNK]

@@ -121,8 +121,15 @@ def chosen(head: NDArray[Any], keep: Bools, choice: Choice) -> tuple[Bools, Mess
 
 def nearest(choice: Choice, head: NDArray[Any], keep: Bools) -> Choice:
     """The same choice for calibration scans, which need not have every counter of the image: then their first."""
-    has = {counter: np.unique(head["idx"][counter][keep]) for counter in choice.given}
-    return replace(choice, **{counter: None for counter, values in has.items() if choice.given[counter] not in values})
+    for counter, value in choice.given.items():
+        if not (head["idx"][counter][keep] == value).any():
+            choice = _without(choice, counter)
+    return choice
+
+
+def _without(choice: Choice, counter: str) -> Choice:
+    changes: dict[str, Any] = {counter: None}
+    return replace(choice, **changes)
 
 
 def _range(present: NDArray[Any]) -> str:

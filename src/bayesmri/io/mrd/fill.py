@@ -66,7 +66,8 @@ def fill(group: Any, lines: Lines, placing: Placing, shape: Shape, whitening: Wh
         np.minimum.at(last, at, placing.last)
         _divide(z, counts, placing)
     last[counts == 0] = 0
-    return Filled(z, counts, first, last, cut=float(1 - energy[1] / energy[0]) if energy[0] > 0 else 0.0)
+    known = 0 < energy[0] < np.inf
+    return Filled(z, counts, first, last, cut=float(1 - energy[1] / energy[0]) if known else 0.0)
 
 
 def _divide(z: Complex, counts: Ints, placing: Placing) -> None:

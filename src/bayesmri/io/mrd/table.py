@@ -104,7 +104,7 @@ def table(head: NDArray[Any], keep: NDArray[np.bool_], said: Messages) -> Lines:
     n_averages = len(np.unique(idx["average"]))
     if n_averages > 1:
         said += noted(f"{n_averages} averages were averaged")
-    dwell = head["sample_time_us"] if "sample_time_us" in head.dtype.names else np.zeros(len(head))
+    dwell = head["sample_time_us"] if "sample_time_us" in (head.dtype.names or ()) else np.zeros(len(head))
     return Lines(
         row=rows,
         step=idx["kspace_encode_step_1"].astype(np.int64),

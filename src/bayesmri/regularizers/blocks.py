@@ -4,6 +4,7 @@ A forward sweep returns its output and what the adjoint sweep needs; nothing is 
 pyramid, a tuple of (B, m, H_s, W_s) from fine to coarse; before the first macroblock only the finest scale exists.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -44,14 +45,13 @@ def phi_prime(u: Tensor) -> Tensor:
     return u / (1 + u * u)
 
 
-def residual(x: Tensor, k: Residual) -> tuple[Tensor, Tensor]:
-    """x + K2 φ(K1 x), and K1 x."""
-    u = conv(x, k.K1)
-    return x + conv(phi(u), k.K2), u
+def finish(x: Tensor, u: Tensor, K2: Tensor) -> Tensor:
+    """x + K2 φ(u), with u = K1 x all of a residual block."""
+    return x + conv(phi(u), K2)
 
 
 def residual_adjoint(g: Tensor, k: Residual, u: Tensor) -> Tensor:
-    """g + K1* (φ'(u) ⊙ K2* g) with u = K1 x, the transposed Jacobian of `residual` at x.
+    """g + K1* (φ'(u) ⊙ K2* g) with u = K1 x, the transposed Jacobian of a residual block at x.
 
     g: (B, m, H, W), or (B, m, 1, 1) for an image that is the same everywhere, as the first one of the sweep is.
     """
@@ -60,51 +60,72 @@ def residual_adjoint(g: Tensor, k: Residual, u: Tensor) -> Tensor:
     return g + conv_adjoint(phi_prime(u) * back, k.K1)
 
 
-def macroblock(pyramid: Pyramid, k: Macroblock) -> tuple[tuple[Tensor, ...], Trace]:
+def down_onto(x: Tensor, k: Tensor, y: Tensor | None) -> Tensor:
+    """y + `down` x; y None is 0."""
+    return down(x, k) if y is None else y + down(x, k)
+
+
+def up_onto(x: Tensor, k: Tensor, y: Tensor) -> Tensor:
+    """y + `up` x."""
+    return y + up(x, k, _size(y))
+
+
+class Steps(NamedTuple):
+    """What the sweeps are made of: the functions of this module, or the same by other means (`fused.py`)."""
+
+    conv: Callable[[Tensor, Tensor], Tensor] = conv
+    conv_adjoint: Callable[[Tensor, Tensor], Tensor] = conv_adjoint
+    finish: Callable[[Tensor, Tensor, Tensor], Tensor] = finish
+    residual_adjoint: Callable[[Tensor, Residual, Tensor], Tensor] = residual_adjoint
+    down: Callable[[Tensor, Tensor, Tensor | None], Tensor] = down_onto
+    up: Callable[[Tensor, Tensor, Tensor], Tensor] = up_onto
+
+
+PLAIN = Steps()
+
+
+def macroblock(pyramid: Pyramid, k: Macroblock, by: Steps = PLAIN) -> tuple[tuple[Tensor, ...], Trace]:
     """Down the pyramid and up again; every scale adds to what the macroblock before left there."""
-    before, trace = macroblock_trace(pyramid, k)
-    last = before[0] + conv(phi(trace[-1]), k.residuals[-1].K2)
-    return (last, *before[1:]), trace
+    before, trace = macroblock_trace(pyramid, k, by)
+    return (by.finish(before[0], trace[-1], k.residuals[-1].K2), *before[1:]), trace
 
 
-def macroblock_trace(pyramid: Pyramid, k: Macroblock) -> tuple[tuple[Tensor, ...], Trace]:
+def macroblock_trace(pyramid: Pyramid, k: Macroblock, by: Steps = PLAIN) -> tuple[tuple[Tensor, ...], Trace]:
     """All of `macroblock` but the last convolution, which the adjoint sweep does not need."""
     x, trace = list(pyramid), []
     coarsest = len(x) - 1
+
+    def residual(s: int, j: int) -> None:
+        u = by.conv(_there(x[s]), k.residuals[j].K1)
+        x[s] = by.finish(_there(x[s]), u, k.residuals[j].K2)
+        trace.append(u)
+
     for s in range(coarsest + 1):
         if s > 0:
-            x[s] = _add(x[s], down(_there(x[s - 1]), k.down[s - 1]))
+            x[s] = by.down(_there(x[s - 1]), k.down[s - 1], x[s])
         if coarsest > 0:
-            x[s], u = residual(_there(x[s]), k.residuals[s])
-            trace.append(u)
+            residual(s, s)
     for s in reversed(range(coarsest)):
-        fine = _there(x[s])
-        x[s] = fine + up(_there(x[s + 1]), k.up[s], _size(fine))
+        x[s] = by.up(_there(x[s + 1]), k.up[s], _there(x[s]))
         if s > 0:
-            x[s], u = residual(_there(x[s]), k.residuals[2 * coarsest - s])
-            trace.append(u)
-    trace.append(conv(_there(x[0]), k.residuals[-1].K1))
+            residual(s, 2 * coarsest - s)
+    trace.append(by.conv(_there(x[0]), k.residuals[-1].K1))
     return tuple(_there(v) for v in x), tuple(trace)
 
 
-def macroblock_adjoint(pyramid: Pyramid, k: Macroblock, trace: Trace) -> tuple[Tensor, ...]:
+def macroblock_adjoint(pyramid: Pyramid, k: Macroblock, trace: Trace, by: Steps = PLAIN) -> tuple[Tensor, ...]:
     """The transposed Jacobian of `macroblock`: its steps transposed, last one first."""
     g = list(pyramid)
     coarsest = len(g) - 1
     for s in range(coarsest):
         j = 2 * coarsest - s
-        g[s] = residual_adjoint(_there(g[s]), k.residuals[j], trace[j])
-        g[s + 1] = _add(g[s + 1], down(_there(g[s]), k.up[s]))
+        g[s] = by.residual_adjoint(_there(g[s]), k.residuals[j], trace[j])
+        g[s + 1] = by.down(_there(g[s]), k.up[s], g[s + 1])
     for s in reversed(range(coarsest + 1)):
-        g[s] = residual_adjoint(_there(g[s]), k.residuals[s], trace[s])
+        g[s] = by.residual_adjoint(_there(g[s]), k.residuals[s], trace[s])
         if s > 0:
-            fine = _there(g[s - 1])
-            g[s - 1] = fine + up(_there(g[s]), k.down[s - 1], _size(fine))
+            g[s - 1] = by.up(_there(g[s]), k.down[s - 1], _there(g[s - 1]))
     return tuple(_there(v) for v in g)
-
-
-def _add(x: Tensor | None, y: Tensor) -> Tensor:
-    return y if x is None else x + y
 
 
 def _there(x: Tensor | None) -> Tensor:

@@ -13,17 +13,21 @@ from torch import Tensor, nn
 
 from bayesmri.errors import ConfigError
 from bayesmri.registry import register
+from bayesmri.regularizers import native
 from bayesmri.regularizers.base import Bound, Core, ParametricRegularizer, Weights, check_weights
 from bayesmri.regularizers.blocks import (
+    PLAIN,
     Macroblock,
     Pyramid,
     Residual,
+    Steps,
     Trace,
     macroblock,
     macroblock_adjoint,
     macroblock_trace,
 )
-from bayesmri.regularizers.conv import blurred, conv, conv_adjoint
+from bayesmri.regularizers.conv import blurred
+from bayesmri.regularizers.fused import FUSED
 from bayesmri.regularizers.tv import LAMBDA, TVCore
 
 ZeroMean = Literal["filter", "channel", "off"]
@@ -94,7 +98,8 @@ class TDVConfig:
 class TDVCore(Core):
     """r and ∇R as pure functions of real features (B, C, H, W); C is what K0 takes, 2Q for complex images.
 
-    memory_format: of the features; channels_last is faster everywhere, the other is what `bench` compares with.
+    memory_format: of the features; channels_last is faster everywhere, and what the kernels of `native.py` take; the
+        other is what `bench` compares with.
     tv: the total variation that is added, whose λ is in θ.
     """
 
@@ -115,27 +120,28 @@ class TDVCore(Core):
 
     def grad(self, v: Tensor, theta: Weights) -> Tensor:
         """∇R = K0* (Dψ)* (w/m) 1: one forward sweep, then one adjoint sweep."""
-        kernels = self._kernels(theta)
-        traces = self._traces(v, theta, kernels)
-        w = theta["w"]
+        kernels, w = self._kernels(theta), theta["w"]
+        fits = w.shape[1] % native.BLOCK == 0 and not self.blur and self.memory_format == torch.channels_last
+        by = FUSED if fits and native.usable(v, *theta.values()) else PLAIN
+        traces = self._traces(v, theta, kernels, by)
         g: Pyramid = (w / w.shape[1], *(None,) * (self.scales - 1))  # the same in every pixel
         for k, trace in zip(reversed(kernels), reversed(traces), strict=True):
-            g = macroblock_adjoint(g, k, trace)
-        gradient = conv_adjoint(_finest(g), theta["K0"])
+            g = macroblock_adjoint(g, k, trace, by)
+        gradient = by.conv_adjoint(_finest(g), theta["K0"])
         return gradient if self.tv is None else gradient + self.tv.grad(v, theta)
 
-    def _traces(self, v: Tensor, theta: Weights, kernels: tuple[Macroblock, ...]) -> list[Trace]:
+    def _traces(self, v: Tensor, theta: Weights, kernels: tuple[Macroblock, ...], by: Steps) -> list[Trace]:
         """What the adjoint sweep needs of the forward one, which may stop before its last convolution."""
-        pyramid, traces = self._start(v, theta), []
+        pyramid, traces = self._start(v, theta, by), []
         for k in kernels[:-1]:
-            pyramid, trace = macroblock(pyramid, k)
+            pyramid, trace = macroblock(pyramid, k, by)
             traces.append(trace)
-        return [*traces, macroblock_trace(pyramid, kernels[-1])[1]]
+        return [*traces, macroblock_trace(pyramid, kernels[-1], by)[1]]
 
-    def _start(self, v: Tensor, theta: Weights) -> Pyramid:
+    def _start(self, v: Tensor, theta: Weights, by: Steps = PLAIN) -> Pyramid:
         """K0 v on the finest scale."""
         v = v.contiguous(memory_format=self.memory_format)
-        return conv(v, theta["K0"]), *(None,) * (self.scales - 1)
+        return by.conv(v, theta["K0"]), *(None,) * (self.scales - 1)
 
     def _kernels(self, theta: Weights) -> tuple[Macroblock, ...]:
         """θ by macroblocks."""

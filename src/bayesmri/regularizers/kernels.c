@@ -1,0 +1,256 @@
+/* 3x3 convolutions on images (H, W, features), and their exact adjoints, with what stands around them fused in.
+
+   Features come in blocks of 16, one vector each. native.py compiles this once per machine; conv.py and blocks.py say the
+   same in torch. Every row of an output is computed by itself: bands of rows give the same bits as the whole. */
+#include <stdint.h>
+#include <string.h>
+
+#define B 16
+typedef float V __attribute__((vector_size(64), aligned(4)));
+typedef int32_t I __attribute__((vector_size(64), aligned(4)));
+#ifdef __AVX512F__
+#define P 24 /* pixels at a time: as many as there are registers for */
+#else
+#define P 6
+#endif
+
+enum { PLAIN, PHI, UNIFORM };         /* input x as it is; φ(x); φ′(x) times an image that is constant but at its edges */
+enum { STORE, ADD, TIMES_PHI_PRIME, ADD_SAME }; /* output y as it is; y + other; y φ′(other); y + the same for all pixels */
+
+static inline V load(const float *x) { return *(const V *)x; }
+static inline void store(float *x, V v) { *(V *)x = v; }
+
+/* φ(u) = ½ log(1 + u²) */
+static inline V phi(V u) {
+  V s = u * u, t = s + 1.0f;
+  I bits = (I)t, e = (bits - 0x3f3504f3) >> 23;
+  V m = (V)(bits - (e << 23)) - 1.0f;           /* t = (1 + m) 2^e, 1 + m between √½ and √2 */
+  m += (s - (t - 1.0f)) * (V)((127 - e) << 23); /* what rounding took from 1 + u² */
+  V y = 7.0376836292e-2f * m - 1.1514610310e-1f;
+  y = y * m + 1.1676998740e-1f;
+  y = y * m - 1.2420140846e-1f;
+  y = y * m + 1.4249322787e-1f;
+  y = y * m - 1.6668057665e-1f;
+  y = y * m + 2.0000714765e-1f;
+  y = y * m - 2.4999993993e-1f;
+  y = y * m + 3.3333331174e-1f;
+  y = (y * m - 0.5f) * m * m + m;
+  return 0.5f * (y + __builtin_convertvector(e, V) * 6.93147180559945e-1f);
+}
+
+/* φ′(u) = u / (1 + u²) */
+static inline V phi_prime(V u) { return u / (u * u + 1.0f); }
+
+/* One tap of a stencil: the pixel it reads for the first output, and its weights (inputs, 16). */
+typedef struct { const float *x, *w; } Tap;
+
+static inline __attribute__((always_inline)) void block(const Tap *taps, int n_taps, int inputs, int step, float *out,
+                                                        int to, int pixels) {
+  V acc[P];
+#pragma GCC unroll 32
+  for (int p = 0; p < pixels; p++) acc[p] = (V){0};
+  for (int t = 0; t < n_taps; t++) {
+    const float *x = taps[t].x, *w = taps[t].w;
+    for (int c = 0; c < inputs; c++) {
+      V k = load(w + B * c);
+#pragma GCC unroll 32
+      for (int p = 0; p < pixels; p++) acc[p] += x[p * step + c] * k;
+    }
+  }
+#pragma GCC unroll 32
+  for (int p = 0; p < pixels; p++) store(out + p * to, acc[p]);
+}
+
+/* n outputs, `to` floats apart, of inputs `step` floats apart. */
+static void stencil(const Tap *taps, int n_taps, int inputs, int step, float *out, int to, int n) {
+  for (int p = 0; p < n; p += P) {
+    int first = n - p >= P || n < P ? p : n - P; /* the last block overlaps the one before */
+    Tap at[9];
+    for (int t = 0; t < n_taps; t++) at[t] = (Tap){taps[t].x + (long)first * step, taps[t].w};
+    float *y = out + (long)first * to;
+    if (n < P)
+      for (int q = 0; q < n; q++, y += to) {
+        block(at, n_taps, inputs, step, y, to, 1);
+        for (int t = 0; t < n_taps; t++) at[t].x += step;
+      }
+    else if (inputs == B && step == B) /* the common ones, with addresses known to the compiler */
+      block(at, n_taps, B, B, y, to, P);
+    else if (inputs == B && step == 2 * B)
+      block(at, n_taps, B, 2 * B, y, to, P);
+    else if (inputs == 2 * B && step == 2 * B)
+      block(at, n_taps, 2 * B, 2 * B, y, to, P);
+    else if (inputs == 4 * B && step == 4 * B)
+      block(at, n_taps, 4 * B, 4 * B, y, to, P);
+    else
+      block(at, n_taps, inputs, step, y, to, P);
+  }
+}
+
+#define FOLD(a, b, ...) (__builtin_shufflevector(a, b, LOW##__VA_ARGS__) + __builtin_shufflevector(a, b, HIGH##__VA_ARGS__))
+#define LOW8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define HIGH8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+#define LOW4 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27
+#define HIGH4 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31
+#define LOW2 0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29
+#define HIGH2 2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23, 26, 27, 30, 31
+#define LOW1 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define HIGH1 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+
+/* The sums of the entries of 16 vectors, as one vector. */
+static inline V sums(const V *a) {
+  V b[8], c[4];
+  for (int i = 0; i < 8; i++) b[i] = FOLD(a[2 * i], a[2 * i + 1], 8);
+  for (int i = 0; i < 4; i++) c[i] = FOLD(b[2 * i], b[2 * i + 1], 4);
+  V d = FOLD(c[0], c[1], 2), e = FOLD(c[2], c[3], 2);
+  return FOLD(d, e, 1);
+}
+
+/* The same for outputs of less than a block: inner products over the inputs. w (taps, outputs, inputs). */
+static void products(const Tap *taps, int n_taps, int inputs, float *out, int outputs, int n) {
+  int p = 0;
+  if (outputs == 2 && inputs == B) /* complex images of one coil: eight pixels at a time */
+    for (; p + 8 <= n; p += 8) {
+      V acc[16];
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; i++) acc[i] = (V){0};
+      for (int t = 0; t < n_taps; t++) {
+        V re = load(taps[t].w), im = load(taps[t].w + B);
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++) {
+          V x = load(taps[t].x + (long)(p + i) * B);
+          acc[2 * i] += x * re;
+          acc[2 * i + 1] += x * im;
+        }
+      }
+      store(out + 2 * p, sums(acc));
+    }
+  for (; p < n; p++)
+    for (int o = 0; o < outputs; o++) {
+      V acc = {0};
+      for (int t = 0; t < n_taps; t++)
+        for (int c = 0; c < inputs; c += B)
+          acc += load(taps[t].x + (long)p * inputs + c) * load(taps[t].w + (long)o * inputs + c);
+      float sum = 0, part[B];
+      store(part, acc);
+      for (int i = 0; i < B; i++) sum += part[i];
+      out[(long)p * outputs + o] = sum;
+    }
+}
+
+static void leave(float *out, const float *y, const float *other, int n, int outputs, int post) {
+  if (post == STORE) memcpy(out, y, n * sizeof(float));
+  else if (post == ADD)
+    for (int i = 0; i < n; i += B) store(out + i, load(y + i) + load(other + i));
+  else if (post == TIMES_PHI_PRIME)
+    for (int i = 0; i < n; i += B) store(out + i, load(y + i) * phi_prime(load(other + i)));
+  else
+    for (int i = 0; i < n; i += B) store(out + i, load(y + i) + load(other + i % outputs));
+}
+
+/* Kernels k (outputs, inputs, 3, 3), or the other way round where they are transposed, in the order the stencils read:
+   (outputs/16, 9, inputs, 16), for fewer than 16 outputs (9, outputs, inputs). */
+static void pack(float *w, const float *k, int inputs, int outputs, int transposed) {
+  for (int o = 0; o < outputs; o++)
+    for (int c = 0; c < inputs; c++)
+      for (int t = 0; t < 9; t++) {
+        long to = outputs < B ? ((long)t * outputs + o) * inputs + c : ((o / B * 9L + t) * inputs + c) * B + o % B;
+        w[to] = k[(transposed ? (long)c * outputs + o : (long)o * inputs + c) * 9 + t];
+      }
+}
+
+/* Rows first … last − 1 of k ∗ P x at every `stride`-th pixel, P the padding that repeats the edge.
+   x (H, W, inputs); k (outputs, inputs, 3, 3); scratch: 3 (W + 2) inputs + W outputs + 9 inputs outputs. */
+void conv3x3(const float *x, const float *k, const float *other, float *out, int H, int W, int inputs, int outputs,
+             int stride, int pre, int post, int first, int last, float *scratch) {
+  long width = (long)(W + 2) * inputs;
+  float *y = scratch + 3 * width, *w = y + (long)W * outputs;
+  int n = (W + stride - 1) / stride;
+  pack(w, k, inputs, outputs, 0);
+  for (int r = first, have = -9; r < last; r++) {
+    int top = r * stride - 1;
+    for (have = have < top - 1 ? top - 1 : have; have < top + 2;) {
+      int source = ++have < 0 ? 0 : have >= H ? H - 1 : have;
+      float *row = scratch + (have + 3) % 3 * width, *to = row + inputs;
+      const float *from = x + (long)source * W * inputs;
+      if (pre == PLAIN) memcpy(to, from, (width - 2 * inputs) * sizeof(float));
+      else
+        for (int i = 0; i < W * inputs; i += B) store(to + i, phi(load(from + i)));
+      memcpy(row, to, inputs * sizeof(float));
+      memcpy(row + width - inputs, row + width - 2 * inputs, inputs * sizeof(float));
+    }
+    for (int o = 0; o < outputs / B; o++) {
+      Tap taps[9];
+      for (int t = 0; t < 9; t++)
+        taps[t] = (Tap){scratch + (top + t / 3 + 3) % 3 * width + t % 3 * inputs, w + (o * 9L + t) * inputs * B};
+      stencil(taps, 9, inputs, stride * inputs, y + o * B, outputs, n);
+    }
+    long place = (long)r * n * outputs;
+    leave(out + place, y, other && post != ADD_SAME ? other + place : other, n * outputs, outputs, post);
+  }
+}
+
+/* g of one slice and its padded rows: two pixels of zeros on either side. */
+typedef struct { const float *g, *edges; float *rows; int H, h, w, inputs, pre, held[3]; } Rows;
+
+static const float *row_of(Rows *a, int r) {
+  long width = (long)(a->w + 4) * a->inputs;
+  float *row = a->rows + r % 3 * width, *to = row + 2 * a->inputs;
+  if (a->held[r % 3] == r) return row;
+  a->held[r % 3] = r;
+  memset(row, 0, 2 * a->inputs * sizeof(float));
+  memset(row + width - 2 * a->inputs, 0, 2 * a->inputs * sizeof(float));
+  const float *from = a->g + (long)r * a->w * a->inputs;
+  if (a->pre == PLAIN) memcpy(to, from, (long)a->w * a->inputs * sizeof(float));
+  else
+    for (int c = 0; c < a->w; c++) { /* edges (4, 4, inputs): an image that is the same everywhere inside */
+      const float *e = a->edges + ((r == 0 ? 0 : r == a->h - 1 ? 3 : 1) * 4 + (c == 0 ? 0 : c == a->w - 1 ? 3 : 1)) * a->inputs;
+      for (int i = 0; i < a->inputs; i += B, from += B, to += B) store(to, phi_prime(load(from)) * load(e + i));
+    }
+  return row;
+}
+
+/* Row r of kᵀ ∗ g before its edges are folded, W + 2 pixels, columns folded: y[0 … W − 1] follow at y + outputs. */
+static void spread_row(Rows *a, const float *w, int r, int W, int outputs, int stride, float *y) {
+  int blocks = outputs < B ? 1 : outputs / B, step = outputs < B ? outputs : B;
+  memset(y, 0, (long)(W + 2) * outputs * sizeof(float));
+  for (int phase = 0; phase < stride; phase++)
+    for (int o = 0; o < blocks; o++) {
+      Tap taps[9];
+      int n_taps = 0;
+      for (int t = 0; t < 9; t++) {
+        int row = r - t / 3, column = phase - t % 3;
+        if (row < 0 || row % stride || row / stride >= a->h || column % stride) continue;
+        taps[n_taps++] = (Tap){row_of(a, row / stride) + (long)(column / stride + 2) * a->inputs,
+                               w + (o * 9L + t) * a->inputs * step};
+      }
+      int n = (W + 2 - phase + stride - 1) / stride;
+      if (!n_taps) continue;
+      if (outputs < B) products(taps, n_taps, a->inputs, y, outputs, n);
+      else stencil(taps, n_taps, a->inputs, a->inputs, y + phase * outputs + o * B, stride * outputs, n);
+    }
+  for (int i = 0; i < outputs; i++) {
+    y[outputs + i] += y[i];
+    y[(long)W * outputs + i] += y[(long)(W + 1) * outputs + i];
+  }
+}
+
+/* Rows first … last − 1 of the adjoint of `conv3x3` on images (H, W, outputs).
+   g (⌈H/stride⌉, ⌈W/stride⌉, inputs); k (inputs, outputs, 3, 3), with fewer than 16 outputs for stride 1 alone;
+   scratch: 3 (W + 4) inputs + 2 (W + 2) outputs + 9 inputs outputs. */
+void spread3x3(const float *g, const float *edges, const float *k, const float *other, float *out, int H, int W, int inputs,
+               int outputs, int stride, int pre, int post, int first, int last, float *scratch) {
+  int w = (W + stride - 1) / stride;
+  Rows a = {g, edges, scratch, H, (H + stride - 1) / stride, w, inputs, pre, {-1, -1, -1}};
+  float *y = scratch + 3L * (w + 4) * inputs, *more = y + (W + 2L) * outputs, *packed = more + (W + 2L) * outputs;
+  pack(packed, k, inputs, outputs, 1);
+  for (int r = first; r < last; r++) {
+    spread_row(&a, packed, r + 1, W, outputs, stride, y);
+    for (int edge = 0; edge < 2; edge++) { /* the rows beyond the image fold onto its first and last one */
+      if (r != (edge ? H - 1 : 0)) continue;
+      spread_row(&a, packed, edge ? H + 1 : 0, W, outputs, stride, more);
+      for (long i = outputs; i < (long)(W + 1) * outputs; i++) y[i] += more[i];
+    }
+    long place = (long)r * W * outputs;
+    leave(out + place, y + outputs, other && post != ADD_SAME ? other + place : other, W * outputs, outputs, post);
+  }
+}

@@ -1,0 +1,185 @@
+"""The 3x3 convolutions of `conv.py` in C (`kernels.c`), with φ, φ′ and sums fused in: compiled once per machine.
+
+Optional: without a C compiler, on other devices and in other precisions the plain path runs, slower but equal.
+"""
+
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+_log = logging.getLogger(__name__)
+SOURCE = Path(__file__).with_name("kernels.c")
+FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
+BLOCK = 16  # features of a vector
+SWITCH = "BAYESMRI_KERNELS"  # "off" takes the plain path
+PLAIN, PHI, UNIFORM = range(3)
+STORE, ADD, TIMES_PHI_PRIME, ADD_SAME = range(4)
+FEW_ROWS = 32  # of a band: with fewer, a second thread is not worth its start
+
+
+def usable(*tensors: Tensor) -> bool:
+    """Whether these are what the kernels take, nothing is to be differentiated, and the kernels are there."""
+    if torch.compiler.is_compiling():
+        return False
+    learning = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    single = all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
+    return single and not learning and library() is not None
+
+
+def conv(
+    x: Tensor, k: Tensor, *, stride: int = 1, pre: int = PLAIN, post: int = STORE, other: Tensor | None = None
+) -> Tensor:
+    """k ∗ P x or k ∗ P φ(x), at every stride-th pixel: (B, in, H, W) → (B, out, ⌈H/stride⌉, ⌈W/stride⌉).
+
+    other: the result is added to it, or multiplied by its φ′, in its place.
+    """
+    H, W = x.shape[-2:]
+    n_out, n_in = k.shape[:2]
+    x, k = _last(x), k.contiguous()
+    out = _room((len(x), n_out, -(-H // stride), -(-W // stride)), other)
+    scratch = 3 * (W + 2) * n_in + W * n_out + 9 * n_in * n_out
+
+    def band(b: int, first: int, last: int) -> None:
+        room = torch.empty(scratch)
+        rest = (H, W, n_in, n_out, stride, pre, post, first, last)
+        _call("conv3x3", _at(x, b), k.data_ptr(), _at(out, b), _at(out, b), *rest, room.data_ptr())
+
+    _bands(band, len(x), out.shape[-2])
+    return out
+
+
+def spread(
+    g: Tensor,
+    k: Tensor,
+    size: tuple[int, int] | None = None,
+    *,
+    stride: int = 1,
+    post: int = STORE,
+    other: Tensor | None = None,
+    edges: Tensor | None = None,
+) -> Tensor:
+    """The adjoint of `conv` on images of `size`.
+
+    other: as for `conv`; with ADD_SAME (1, in, 1, 1), which is added to every pixel and stays as it is.
+    edges: (B, out, 4, 4); instead of g its φ′(g) is taken, times an image of which these are the corner, the edges and
+        the constant inside.
+    """
+    H, W = g.shape[-2:] if size is None else size
+    n_in, n_out = k.shape[:2]
+    g, k = _last(g), k.contiguous()
+    same = None if post != ADD_SAME or other is None else other.contiguous()
+    out = _room((len(g), n_out, H, W), None if post == ADD_SAME else other)
+    scratch = 3 * (W + 4) * n_in + 2 * (W + 2) * n_out + 9 * n_in * n_out
+    edges = None if edges is None else _last(edges.expand(len(g), -1, -1, -1))
+    pre = PLAIN if edges is None else UNIFORM
+
+    def band(b: int, first: int, last: int) -> None:
+        room = torch.empty(scratch)
+        rest = (H, W, n_in, n_out, stride, pre, post, first, last)
+        onto = _at(out, b) if same is None else same.data_ptr()
+        _call("spread3x3", _at(g, b), _at(edges, b), k.data_ptr(), onto, _at(out, b), *rest, room.data_ptr())
+
+    _bands(band, len(g), H)
+    return out
+
+
+def _bands(work: Callable[[int, int, int], None], images: int, rows: int) -> None:
+    """work(image, first row, last row) for all rows, on as many threads as torch would take; the bits do not change."""
+    n = max(1, min(torch.get_num_threads(), rows // FEW_ROWS))
+    cuts = [rows * i // n for i in range(n + 1)]
+    parts = [(b, first, last) for b in range(images) for first, last in pairwise(cuts)]
+    if n == 1:
+        for part in parts:
+            work(*part)
+        return
+    for done in [_pool(n).submit(work, *part) for part in parts]:
+        done.result()
+
+
+@cache
+def _pool(n: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n, thread_name_prefix="kernels")
+
+
+def _room(shape: tuple[int, ...], other: Tensor | None) -> Tensor:
+    """Where the result goes: in the place of `other`, of which nothing else is left to be read then."""
+    return torch.empty(shape, memory_format=torch.channels_last) if other is None else _last(other)
+
+
+def _last(x: Tensor) -> Tensor:
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def _at(x: Tensor | None, b: int) -> int | None:
+    """The address of image b."""
+    return None if x is None else x.data_ptr() + b * x.element_size() * x[0].numel()
+
+
+def _call(name: str, *values: int | None) -> None:
+    """A kernel with its arrays first, then whole numbers, then scratch; other Python threads go on meanwhile."""
+    found = library()
+    assert found is not None
+    getattr(found, name)(*values)
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The compiled kernels; None, and one line in the log, where they cannot be had."""
+    if os.environ.get(SWITCH) == "off":
+        return None
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        _log.warning("no C compiler found: the regularizer runs by torch alone, slower but equal")
+        return None
+    try:
+        return _typed(ctypes.CDLL(str(_compiled(compiler))))
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = str(error).partition("\n")[0]
+        _log.warning("the kernels do not compile (%s): the regularizer runs by torch alone, slower but equal", reason)
+        return None
+
+
+def _typed(found: ctypes.CDLL) -> ctypes.CDLL:
+    pointer, number = ctypes.c_void_p, ctypes.c_int
+    found.conv3x3.argtypes = [pointer] * 4 + [number] * 9 + [pointer]
+    found.spread3x3.argtypes = [pointer] * 5 + [number] * 9 + [pointer]
+    found.conv3x3.restype = found.spread3x3.restype = None
+    return found
+
+
+def _compiled(compiler: str) -> Path:
+    """The library in the user's cache, by what it was made of: source, flags, compiler and processor."""
+    made_of = "\n".join((SOURCE.read_text(encoding="utf-8"), *FLAGS, compiler, _processor()))
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayesmri"
+    target = home / f"kernels-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.so"
+    if target.is_file():
+        return target
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=home) as folder:
+        fresh = Path(folder) / target.name
+        command = [*compiler.split(), *FLAGS, "-o", str(fresh), str(SOURCE)]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        fresh.replace(target)
+    return target
+
+
+def _processor() -> str:
+    """What -march=native means here: homes are shared between machines."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.machine() + platform.processor()
+    return "".join(next((line for line in lines if line.startswith(name)), "") for name in ("model name", "flags"))

@@ -103,7 +103,8 @@ def undersample(
     """Exactly round(W/R) lines of fully sampled data; `truth` of the result is the fully sampled image.
 
     acceleration: R, 4 unless given or the mask is one's own.
-    mask: random, equispaced, a file, or an array of 0 and 1, one for each column.
+    mask: random, equispaced, partial-fourier, poisson, elliptical, a file, or an array of 0 and 1, one for each column,
+        or one for each row and column.
     """
     full, own = _as_kspace(kspace), not isinstance(mask, str) or mask not in RULES
     sampling = Sampling(

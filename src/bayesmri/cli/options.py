@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter, Token
 
 from bayesmri.errors import ConfigError
+from bayesmri.physics.pattern import MaskKind
 
 Out = Annotated[Path, Parameter(name=["--output", "-o"])]
 
@@ -33,7 +34,8 @@ class Scan:
     slices
         Use only so many slices in the middle of every volume, as if it held no others: a quick look.
     mask
-        How lines are chosen.
+        How lines are chosen: random, equispaced, partial-fourier (5/8 of k-space, from one edge on); or points of both
+        axes: poisson (a variable-density Poisson disc), elliptical (the same without the corners of k-space).
     center_fraction
         Share of the lines in the fully sampled centre; 0.32/R unless given.
     coils
@@ -49,7 +51,7 @@ class Scan:
     """
 
     slices: Whole | None = None
-    mask: Literal["random", "equispaced"] = "random"
+    mask: MaskKind = "random"
     center_fraction: float | None = None
     coils: Whole | None = None
     most_coils: Whole = 0

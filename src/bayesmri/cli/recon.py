@@ -63,7 +63,8 @@ def recon(
     center_fraction
         Share of the lines in the fully sampled centre; 0.32/R unless given.
     mask
-        random, equispaced, or a file (.npy or text) with one value per line, 1 if acquired, else 0.
+        random, equispaced or partial-fourier lines; poisson or elliptical, points of both axes; or a file with one
+        value per line (.npy or text), or per row and column (.npy), 1 if acquired, else 0.
     offset
         First line of an equispaced mask outside the centre, from 0; drawn unless given.
     seed

@@ -22,7 +22,7 @@ def undersample(
     seed: Whole = 0,
     json: bool = False,
 ) -> None:
-    """Keep exactly round(W/R) of the W lines of a fully sampled FILE.
+    """Keep exactly round(W/R) of the W lines of a fully sampled FILE, or round(HW/R) of its points.
 
     Parameters
     ----------
@@ -35,7 +35,8 @@ def undersample(
     center_fraction
         Share of the lines in the fully sampled centre; 0.32/R unless given (8 % at R=4, 4 % at R=8).
     mask
-        random, equispaced, or a file (.npy or text) with one value per line, 1 if acquired, else 0.
+        random, equispaced or partial-fourier lines; poisson or elliptical, points of both axes; or a file with one
+        value per line (.npy or text), or per row and column (.npy), 1 if acquired, else 0.
     offset
         First line of an equispaced mask outside the centre, from 0; drawn unless given.
     single_coil

@@ -31,6 +31,7 @@ from bayesmri.evaluation.table import check_masks, data_files, sampling_of
 from bayesmri.io.atomic import check_target
 from bayesmri.io.provenance import provenance
 from bayesmri.model import Model
+from bayesmri.physics.pattern import mask_kind
 from bayesmri.recon.files import Progress
 from bayesmri.recon.undersample import draw_mask
 from bayesmri.runs import locate
@@ -70,7 +71,7 @@ def calibrate(
     subjects, files, skipped = _gathered(loaded, wanted, request, progress)
     setting = Setting(
         acceleration=R,
-        mask="random" if wanted.mask == "random" else "equispaced",
+        mask=mask_kind(wanted.mask),
         center_fraction=wanted.center_fraction,
         coil_mode=loaded.model.coils.mode,
         Q=loaded.model.coils.Q,
@@ -169,7 +170,7 @@ def _count_first(wanted: Wanted, R: float, request: Request) -> None:
     for path in data_files(wanted.data):
         try:
             found = probe(path)
-            draw_mask(found.shape[-1], sampling_of(path, R, rules(request)))
+            draw_mask((found.shape[-2], found.shape[-1]), sampling_of(path, R, rules(request)))
         except BayesMRIError as error:
             left_out.append(f"{path.name}: {error}")
             continue

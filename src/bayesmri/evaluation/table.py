@@ -25,6 +25,7 @@ from bayesmri.io.formats import read, volume_paths
 from bayesmri.io.provenance import plain, provenance
 from bayesmri.kspace import Images, KSpace
 from bayesmri.physics.mask import MaskSpec
+from bayesmri.physics.pattern import mask_kind
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.files import Progress
 from bayesmri.recon.undersample import single_coil, undersample
@@ -328,7 +329,7 @@ def check_masks(study: Study, accelerations: Sequence[float]) -> None:
     """What is wrong with R or the centre for any volume is no matter of one."""
 
     for R in accelerations:
-        MaskSpec("random" if study.mask == "random" else "equispaced", R, study.center_fraction)
+        MaskSpec(mask_kind(study.mask), R, study.center_fraction)
 
 
 def _check_rows(

@@ -1,8 +1,8 @@
-"""A mask of the user's own: one value per line of k-space, from a .npy file or from text."""
+"""A mask of the user's own: one value per line of k-space, from a .npy file or from text; per point from .npy."""
 
 import io
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,27 +10,32 @@ from numpy.typing import NDArray
 from bayesmri.errors import MaskError
 from bayesmri.io.arrays import read_array, read_header
 from bayesmri.io.guard import one_line
+from bayesmri.physics.pattern import MaskKind
 
-MAX_BYTES = 1 << 20  # a mask is one number per line; nothing honest is larger
+MAX_BYTES = 1 << 25  # a mask is one number per line or point; nothing honest is larger
+
+KINDS = ", ".join(get_args(MaskKind))
 
 
 def read_mask(path: Path) -> NDArray[np.bool_]:
-    """bool (W,): lines whose value is 1 are acquired. Text holds 0s and 1s, separated or not."""
+    """bool (W,), or (H, W): lines, or points, whose value is 1 are acquired. Text is of lines, separated or not."""
     name = one_line(path.name)
     try:
         if not path.is_file():  # a pipe would block, a device never ends
-            raise MaskError(f"mask {name!r} is neither random, equispaced nor a file: give one")
+            raise MaskError(f"mask {name!r} is neither {KINDS} nor a file: give one")
         if path.stat().st_size > MAX_BYTES:
             raise MaskError(f"{name} is too large for a mask ({path.stat().st_size} bytes): one value per line")
         content = path.read_bytes()
     except (OSError, ValueError) as error:
         raise MaskError(
-            f"mask {name!r} is neither random, equispaced nor a readable file ({one_line(error)}): give one"
+            f"mask {name!r} is neither {KINDS} nor a readable file ({one_line(error)}): give one"
         ) from error
     values = _npy(content, name) if content.startswith(b"\x93NUMPY") else _text(content, name)
     mask: NDArray[np.bool_] = np.squeeze(values) != 0
-    if mask.ndim != 1 or not mask.any():
-        raise MaskError(f"{name} holds {values.shape}, expected one value per line of k-space, not all of them 0")
+    if mask.ndim not in (1, 2) or not mask.any():
+        raise MaskError(
+            f"{name} holds {values.shape}, expected one value per line of k-space, or per row and column, not all 0"
+        )
     return mask
 
 

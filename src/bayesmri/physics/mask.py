@@ -5,13 +5,12 @@ Every mask keeps exactly round(W/R) of the W columns, or round(HW/R) of the poin
 
 import math
 from dataclasses import dataclass, replace
-from typing import get_args
 
 import torch
 from torch import Tensor
 
 from bayesmri.errors import MaskError
-from bayesmri.physics.pattern import PARTIAL, POINTS
+from bayesmri.physics.pattern import PARTIAL, POINTS, mask_kind
 from bayesmri.physics.pattern import MaskKind as MaskKind
 from bayesmri.physics.pattern import n_center_lines as n_center_lines
 from bayesmri.physics.points import poisson_mask
@@ -42,8 +41,7 @@ class MaskSpec:
     poisson_share: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(MaskKind):
-            raise MaskError(f"got the mask kind {self.kind!r}, expected one of {', '.join(get_args(MaskKind))}")
+        mask_kind(self.kind)
         for R in (self.acceleration, *self.also):
             if not 1 <= R < float("inf"):
                 raise MaskError(f"got an acceleration of {R:g}, expected a number of at least 1 (1 keeps every line)")

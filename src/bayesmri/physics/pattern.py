@@ -1,9 +1,11 @@
 """What a pattern of acquired lines or points looks like; plain NumPy: files can be refused before torch loads."""
 
-from typing import Literal
+from typing import Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bayesmri.errors import MaskError
 
 MaskKind = Literal["random", "equispaced", "poisson", "elliptical", "partial-fourier"]  # that can be drawn
 Pattern = MaskKind | Literal["points"]  # that can be found
@@ -15,6 +17,13 @@ PARTIAL = 5 / 8  # of the lines, that a partial Fourier scan covers
 CORNERS = 1 - np.pi / 4  # of a grid: what lies outside its ellipse
 APART = 0.5  # of the touching neighbours that chance would bring: points with fewer keep a distance
 POINTS: tuple[MaskKind, ...] = ("poisson", "elliptical")  # kinds that are no whole lines
+
+
+def mask_kind(name: str) -> MaskKind:
+    """A kind by its name, which is checked."""
+    if name not in get_args(MaskKind):
+        raise MaskError(f"got the mask kind {name!r}, expected one of {', '.join(get_args(MaskKind))}")
+    return cast(MaskKind, name)
 
 
 def center_share(R: float, center_fraction: float | None) -> float:

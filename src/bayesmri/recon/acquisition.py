@@ -2,21 +2,22 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import get_args
 
 from bayesmri.config import check_seed
 from bayesmri.errors import ConfigError
+from bayesmri.physics.pattern import MaskKind
 
-if TYPE_CHECKING:
-    pass
-
-
-RULES = ("random", "equispaced")
+RULES: tuple[str, ...] = get_args(MaskKind)
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """acceleration: R; None only with a mask file. mask: random, equispaced, or a file with one value per line."""
+    """acceleration: R; None only with a mask file.
+
+    mask: random or equispaced lines, lines of one side (partial-fourier), points of a Poisson disc (poisson), without
+        the corners (elliptical); or a file with one value per line, or per row and column.
+    """
 
     acceleration: float | None = None
     center_fraction: float | None = None
@@ -27,7 +28,7 @@ class Sampling:
     def __post_init__(self) -> None:
         asked = [
             *(["a center fraction"] if self.center_fraction is not None else []),
-            *(["an equispaced mask"] if self.mask == "equispaced" else []),
+            *([f"{'an' if self.mask[0] == 'e' else 'a'} {self.mask} mask"] if self.mask != "random" else []),
             *(["an offset"] if self.offset is not None else []),
         ]
         if self.acceleration is None and self.mask in RULES and asked:

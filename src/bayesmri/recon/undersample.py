@@ -14,6 +14,7 @@ from bayesmri.kspace import KSpace
 from bayesmri.physics.coils import emulate_single_coil, emulated_weights
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.mask import MaskSpec
+from bayesmri.physics.pattern import mask_kind
 from bayesmri.recon.acquisition import RULES, Sampling
 
 
@@ -23,7 +24,7 @@ def undersample(kspace: KSpace, sampling: Sampling, *, otherwise: str = "") -> K
     otherwise: what to do with undersampled data.
     """
     check_full(kspace, otherwise=otherwise)
-    return keep_lines(kspace, draw_mask(kspace.z.shape[-1], sampling))
+    return keep_lines(kspace, draw_mask((kspace.z.shape[-2], kspace.z.shape[-1]), sampling))
 
 
 def check_full(kspace: KSpace, *, otherwise: str = "") -> None:
@@ -35,7 +36,7 @@ def check_full(kspace: KSpace, *, otherwise: str = "") -> None:
 
 
 def keep_lines(kspace: KSpace, mask: NDArray[np.bool_]) -> KSpace:
-    """The lines of a mask (W,) of fully sampled data, whose image becomes the truth."""
+    """The lines of a mask (W,), or the points of one (H, W), of fully sampled data, whose image becomes the truth."""
     return replace(kspace, z=kspace.z * mask, mask=mask, truth=fully_sampled_image(kspace.z))
 
 
@@ -53,13 +54,17 @@ def single_coil(kspace: KSpace) -> KSpace:
     return replace(kspace, z=one, truth=None, reference=None, sensitivities=None, measured=kspace.z)
 
 
-def draw_mask(W: int, sampling: Sampling) -> NDArray[np.bool_]:
-    """The mask of a sampling for W lines: bool (W,)."""
+def draw_mask(shape: int | tuple[int, int], sampling: Sampling) -> NDArray[np.bool_]:
+    """The mask of a sampling for k-space of W lines, or (H, W): bool (W,), or (H, W) where it is of points."""
     if sampling.mask in RULES:
-        return _drawn(W, sampling)
-    mask = read_mask(Path(sampling.mask))
-    if mask.shape != (W,):
-        raise MaskError(f"the mask in {Path(sampling.mask).name} has {mask.size} lines: the k-space has {W}")
+        return _drawn(shape, sampling)
+    mask, name = read_mask(Path(sampling.mask)), Path(sampling.mask).name
+    W = shape if isinstance(shape, int) else shape[1]
+    if mask.ndim == 2 and mask.shape != shape:
+        grid = f"{W} lines" if isinstance(shape, int) else f"{shape[0]}x{W}"
+        raise MaskError(f"the mask in {name} has {mask.shape[0]}x{mask.shape[1]} points: the k-space has {grid}")
+    if mask.ndim == 1 and mask.shape != (W,):
+        raise MaskError(f"the mask in {name} has {mask.size} lines: the k-space has {W}")
     return mask
 
 
@@ -72,15 +77,14 @@ def fully_sampled_image(u: NDArray[np.complex64]) -> NDArray[np.float32]:
     return np.stack([image(part).numpy() for part in u])
 
 
-def _drawn(W: int, sampling: Sampling) -> NDArray[np.bool_]:
-
+def _drawn(shape: int | tuple[int, int], sampling: Sampling) -> NDArray[np.bool_]:
     if sampling.acceleration is None:
         raise ConfigError(f"got the {sampling.mask} mask without an acceleration; give one, such as 4")
     spec = MaskSpec(
-        "random" if sampling.mask == "random" else "equispaced",
+        mask_kind(sampling.mask),
         sampling.acceleration,
         sampling.center_fraction,
         sampling.offset,
     )
-    mask: NDArray[np.bool_] = spec.draw(W, torch.Generator().manual_seed(sampling.seed)).numpy()
+    mask: NDArray[np.bool_] = spec.draw(shape, torch.Generator().manual_seed(sampling.seed)).numpy()
     return mask

@@ -54,7 +54,7 @@ def eigenfunctions_study(request: Request, progress: Progress | None) -> Outcome
     regs = [_regularizer(loaded, device) for loaded in models]
     volumes = Volumes(request)
     path, full = first_volume(volumes)
-    mask = draw_mask(full.z.shape[-1], sampling_of(path, request.accelerations[0], rules(request)))
+    mask = draw_mask((full.z.shape[-2], full.z.shape[-1]), sampling_of(path, request.accelerations[0], rules(request)))
     rows: list[dict[str, Any]] = []
     tiles: list[EigenTiles] = []
     iterations = request.iterations or 1

@@ -97,7 +97,7 @@ class KSpace:
 
 def as_columns(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """A mask (H, W) whose rows are all the same as (W,); others as they are."""
-    columns: NDArray[np.bool_] = mask[0] if mask.ndim == 2 and (mask == mask[0]).all() else mask
+    columns: NDArray[np.bool_] = mask[0].copy() if mask.ndim == 2 and (mask == mask[0]).all() else mask
     return columns
 
 

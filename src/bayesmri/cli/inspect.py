@@ -33,8 +33,8 @@ def _print(found: Inspection) -> None:
         rows["image"] = f"{found.recon_shape[0]} x {found.recon_shape[1]} (central part shown)"
     if found.acceleration is not None:
         rows["sampling"] = (
-            f"{found.acquired_lines} of {W} lines, R = {found.acceleration:.2f}, "
-            f"{found.calibration_lines} around the centre complete"
+            f"{found.acquired_lines} of {H * W if found.points else W} {'points' if found.points else 'lines'}, "
+            f"R = {found.acceleration:.2f}, {found.calibration_lines} around the centre complete"
         )
         rows["truth"] = "in the file" if found.has_truth else "none in the file"
     rows["geometry"] = "affine known" if found.has_affine else "no position in space"

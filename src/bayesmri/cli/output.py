@@ -22,8 +22,9 @@ def print_metrics(metrics: Mapping[str, Mapping[str, float]]) -> None:
 
 def sampling_line(facts: Mapping[str, Any]) -> str:
     """ "59 of 236 lines (R = 4.00), 8 coils"."""
-    lines = f"{facts['acquired_lines']} of {facts['lines']} lines (R = {facts['acceleration']:.2f})"
-    return f"{lines}, {count(facts['coils'], 'coil')}"
+    what = "points" if "points" in facts else "lines"
+    share = f"{facts[f'acquired_{what}']} of {facts[what]} {what} (R = {facts['acceleration']:.2f})"
+    return f"{share}, {count(facts['coils'], 'coil')}"
 
 
 def count(n: int, noun: str) -> str:

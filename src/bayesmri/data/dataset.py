@@ -23,6 +23,7 @@ from bayesmri.physics.coils import CoilMode, coil_gram, compress_coils, compress
 from bayesmri.physics.espirit import FEWEST, MOST
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import MaskSpec
+from bayesmri.physics.operator import batched
 from bayesmri.physics.scaling import Scaling
 from bayesmri.physics.scene import loop_sensitivities
 from bayesmri.physics.sense import sensitivity_sets
@@ -50,7 +51,8 @@ class Simulation:
 class DataConfig:
     """Where the data is and how slices are cut.
 
-    patch_rows: window of the readout axis, exact since that axis is fully sampled; None is all of it.
+    patch_rows: window of the readout axis, exact since that axis is fully sampled; None is all of it. Where the mask is
+        of points both axes are encoded: the window is then an image of its own, with a mask and coils for its size.
     patch_cols: columns are cut or padded in the image domain before the mask, so that all batches have one shape;
         None keeps W, as the paper does.
     val_slices: slices that validate, at most, spread over the volumes.
@@ -112,7 +114,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Batch:
-    """Elements of one shape: z complex (B, Q, H, W), mask bool (B, 1, 1, W), Y real (B, H, W).
+    """Elements of one shape: z complex (B, Q, H, W), mask bool (B, 1, 1 or H, W), Y real (B, H, W).
 
     s: sensitivities, complex (B, J, Q, H, W), where the model wants them and there are several coils.
     """
@@ -136,7 +138,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Validation:
-    """Slices of one volume, scaled: z (slices, Q, H, W), mask (W,), Y (slices, H, W).
+    """Slices of one volume, scaled: z (slices, Q, H, W), mask (W,) or (H, W), Y (slices, H, W).
 
     s: sensitivities of every slice, each (1, J, Q, H, W), where the model wants them and they are known.
     """
@@ -185,7 +187,7 @@ class Dataset:
         groups: dict[tuple[int, ...], list[Batch]] = {}
         for index in indices:
             element = self.element(step, index)
-            key = (*element.z.shape, 0 if element.s is None else element.s.shape[1])
+            key = (*element.z.shape, element.mask.shape[-2], 0 if element.s is None else element.s.shape[1])
             groups.setdefault(key, []).append(element)
         return [Batch.joined(group) for group in groups.values()]
 
@@ -241,11 +243,13 @@ class Dataset:
 def make_element(
     y: Tensor, recipe: Recipe, *, patch_rows: int | None, rng: torch.Generator, share: float = 1.0
 ) -> Batch:
-    """z = M F y / c and Y = RSS(y) / c on a window of rows.
+    """z = M F y / c and Y = RSS(y) / c on a window of rows; with a mask of points that window is y itself.
 
     c: the scale of the volume's zero-filled image, which is taken to be that of y, over y's share of the brightness.
     """
-    mask = recipe.mask.draw(y.shape[-1], rng)
+    mask = recipe.mask.draw((patch_rows or y.shape[-2], y.shape[-1]), rng)
+    if mask.ndim == 2:
+        y, patch_rows = cut(y, -2, *window(y.shape[-2], patch_rows, rng)), None
     u = fft2c(y)
     matrix = recipe.compression(mask * u)
     u = recipe.compressed(u, matrix)
@@ -260,13 +264,14 @@ def make_element(
         inside = slice(max(0, first), min(z.shape[-2], first + size))
         s = _known_sensitivities(u, mask, rows=inside)
         s = s if s is None else cut(s, -2, min(0, first), size)
-    return Batch(recipe.compressed(mask * fft2c(part), matrix)[None], mask[None, None, None], rss(part)[None], s)
+    rows = mask.reshape(1, 1, -1, mask.shape[-1])
+    return Batch(recipe.compressed(mask * fft2c(part), matrix)[None], rows, rss(part)[None], s)
 
 
 def make_validation(name: str, slices: Sequence[Tensor], recipe: Recipe, *, rng: torch.Generator) -> Validation:
     """One mask, one scale and one compression for the volume, as in a reconstruction."""
     y = torch.stack(list(slices))
-    mask = recipe.mask.plain().draw(y.shape[-1], rng)
+    mask = recipe.mask.plain().draw((y.shape[-2], y.shape[-1]), rng)
     u = fft2c(y)
     u = recipe.compressed(u, recipe.compression(mask * u))
     factor = recipe.scaling.factor(mask * u)
@@ -280,8 +285,8 @@ def _known_sensitivities(u: Tensor, mask: Tensor, *, rows: slice = slice(None)) 
 
     Where those are too few, from as many as a reconstruction would fill while it refines them: see `coil_refinement`.
     """
-    W = len(mask)
-    few = int(n_central_lines(mask.reshape(1, 1, 1, W))) < FEWEST
+    W = mask.shape[-1]
+    few = int(n_central_lines(batched(mask))) < FEWEST
     lines = middle_lines(W, min(MOST, W)).flatten() if few else mask
     return sensitivity_sets(lines * u[None], lines, rows=rows)
 

@@ -174,7 +174,8 @@ def _limits(record: Mapping[str, Any], config: Mapping[str, Any], data: Mapping[
             f"R = {R:g} with {100 * center_share(R, mask.get('center_fraction')):.3g} % of the lines in the centre"
             for R in (mask["acceleration"], *mask.get("also", ()))
         ]
-        kinds = f"{mask['kind']} and equispaced" if mask.get("equispaced_share") else mask["kind"]
+        shares = [kind for kind in ("equispaced", "poisson") if mask.get(f"{kind}_share")]
+        kinds = " and ".join([mask["kind"], *shares])
         around = f" (R from {_ends(mask)})" if mask.get("around") else ""
         lines.append(
             f"Trained on {kinds} masks at {' and '.join(several)}{around}: other accelerations and patterns are "

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bayesmri.io.formats import read
 from bayesmri.kspace import Images, KSpace
-from bayesmri.physics.pattern import centre_run
+from bayesmri.physics.pattern import centre_run, mask_notes
 
 OFF_CENTRE = 0.1  # of the grid: how far from the centre the peak of k-space may lie
 WIDEST_GAP = 0.5  # of the lines: a larger hole in one place is partial Fourier, not acceleration
@@ -17,7 +17,10 @@ WIDEST_GAP = 0.5  # of the lines: a larger hole in one place is partial Fourier,
 
 @dataclass(frozen=True)
 class Inspection:
-    """kind: "k-space" or "images". acceleration: None for images. calibration_lines: the block around the centre."""
+    """kind: "k-space" or "images". acceleration: None for images. calibration_lines: the block around the centre.
+
+    points: the mask is of points, which acquired_lines counts; calibration_lines is the shorter side of their block.
+    """
 
     file: str
     format: str
@@ -29,6 +32,7 @@ class Inspection:
     acceleration: float | None
     acquired_lines: int | None
     calibration_lines: int | None
+    points: bool
     has_truth: bool
     has_affine: bool
     facts: dict[str, str]
@@ -48,7 +52,8 @@ def inspect_file(path: Path) -> Inspection:
 def file_notes(value: KSpace | Images) -> list[str]:
     """What `inspect` would say of it besides facts: the reader's notes, then warnings."""
     warnings = kspace_warnings(value) if isinstance(value, KSpace) else image_warnings(value)
-    return [*value.header.notes, *warnings]
+    known = mask_notes(value.mask) if isinstance(value, KSpace) else ()
+    return [*value.header.notes, *known, *warnings]
 
 
 def _inspect_kspace(path: Path, kspace: KSpace) -> Inspection:
@@ -68,10 +73,11 @@ def _inspect_kspace(path: Path, kspace: KSpace) -> Inspection:
         acceleration=kspace.acceleration,
         acquired_lines=int(kspace.mask.sum()),
         calibration_lines=centre_run(kspace.mask),
+        points=kspace.mask.ndim == 2,
         has_truth=kspace.truth is not None,
         has_affine=header.affine is not None,
         facts=facts,
-        notes=header.notes,
+        notes=(*header.notes, *mask_notes(kspace.mask)),
         warnings=tuple(kspace_warnings(kspace)),
     )
 
@@ -90,6 +96,7 @@ def _inspect_images(path: Path, images: Images) -> Inspection:
         acceleration=None,
         acquired_lines=None,
         calibration_lines=None,
+        points=False,
         has_truth=False,
         has_affine=header.affine is not None,
         facts=dict(header.facts),
@@ -115,16 +122,20 @@ def kspace_warnings(kspace: KSpace) -> list[str]:
         coil_energy += p.sum(axis=(1, 2))
         if not p.any():
             empty.append(i)
-    return [*_signal_warnings(power, coil_energy, empty), *_row_warnings(power), *mask_warnings(kspace.mask)]
+    rows = _row_warnings(power) if kspace.mask.ndim == 1 else []
+    return [*_signal_warnings(power, coil_energy, empty), *rows, *mask_warnings(kspace.mask)]
 
 
 def mask_warnings(mask: NDArray[np.bool_]) -> list[str]:
-    """Of a mask with missing lines: the central one, or too many side by side."""
+    """Of a mask with missing lines or points: the central one, or too many lines side by side."""
     if mask.all():
         return []
     warnings = []
-    if not mask[len(mask) // 2]:
-        warnings.append("the central line of k-space was not acquired: no method can know the image's mean")
+    if not mask[tuple(n // 2 for n in mask.shape)]:
+        what = "line" if mask.ndim == 1 else "point"
+        warnings.append(f"the central {what} of k-space was not acquired: no method can know the image's mean")
+    if mask.ndim == 2:
+        return warnings
     gaps = np.diff(np.flatnonzero(np.concatenate(([True], mask, [True])))) - 1
     if gaps.max() > WIDEST_GAP * len(mask):
         warnings.append(f"{int(gaps.max())} neighbouring lines are missing: partial Fourier rather than acceleration?")

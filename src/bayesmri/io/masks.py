@@ -34,7 +34,7 @@ def read_mask(path: Path) -> NDArray[np.bool_]:
     mask: NDArray[np.bool_] = np.squeeze(values) != 0
     if mask.ndim not in (1, 2) or not mask.any():
         raise MaskError(
-            f"{name} holds {values.shape}, expected one value per line of k-space, or per row and column, not all 0"
+            f"{name} holds {values.shape}, expected one value per line or point of k-space, not all of them 0"
         )
     return mask
 

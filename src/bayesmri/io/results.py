@@ -37,7 +37,7 @@ class Result:
     level: of the error bound, in (0, 1), where the file says it; promise: what else it says of the bound, by name.
     bound_note: why there is none, where the model has bounds for other data, or "".
     expected: psnr, psnr_low, psnr_high, nmse, … as left-out lines told them; {} where that was not asked for.
-    mask: acquired lines, bool (W,).
+    mask: acquired lines, bool (W,), or points, bool (H, W).
     provenance: as recorded, {} where it is absent or cannot be read. contents: name, shape and dtype of every dataset.
     identified: the file names a patient. n_samples: kept for every slice. grid: (H, W) of the k-space in the file.
     """
@@ -162,9 +162,9 @@ def _want(fits: bool, key: str, shape: tuple[int, ...], other: tuple[int, ...], 
 
 
 def _mask(file: Any, name: str) -> NDArray[np.bool_]:
-    mask = read_real(file, "mask", ndim=(1,))
+    mask = read_real(file, "mask", ndim=(1, 2))
     if mask.size == 0:
-        raise FormatError(f"`mask` in {name} is empty, expected one value per column of k-space")
+        raise FormatError(f"`mask` in {name} is empty, expected one value per column or point of k-space")
     return np.asarray(mask != 0)
 
 

@@ -14,7 +14,6 @@ Mask = NDArray[np.bool_]
 LEAST_GAPS = 3  # fewer than this tell no order from chance
 BY_CHANCE = 1e-5  # probability of an empty edge below which it is partial Fourier
 PARTIAL = 5 / 8  # of the lines, that a partial Fourier scan covers
-CORNERS = 1 - np.pi / 4  # of a grid: what lies outside its ellipse
 APART = 0.5  # of the touching neighbours that chance would bring: points with fewer keep a distance
 POINTS: tuple[MaskKind, ...] = ("poisson", "elliptical")  # kinds that are no whole lines
 
@@ -106,6 +105,30 @@ def sampling_words(mask: Mask) -> str:
     if mask.ndim == 1:
         return f"{int(mask.sum())} of {mask.size} lines"
     return f"{int(mask.sum())} of {mask.shape[0]}x{mask.shape[1]} points"
+
+
+def cell_counts(mask: Mask) -> dict[str, int]:
+    """The same for programs: acquired_lines of lines, or acquired_points of points."""
+    what = "lines" if mask.ndim == 1 else "points"
+    return {f"acquired_{what}": int(mask.sum()), what: mask.size}
+
+
+def mask_notes(mask: Mask) -> tuple[str, ...]:
+    """What is to be known of a pattern beside R, one sentence each."""
+    if mask.ndim == 2:
+        if not empty_corners(mask):
+            return ()
+        R, inside = mask.size / int(mask.sum()), inside_ellipse((mask.shape[0], mask.shape[1]))
+        return (
+            f"the corners of k-space, {100 * (1 - inside.mean()):.0f} % of the grid, lie outside the ellipse that was "
+            f"scanned: R = {R:.2f} counts them, within the ellipse it is {inside.sum() / int(mask.sum()):.2f}",
+        )
+    held = np.flatnonzero(mask)
+    left, right = int(held[0]), len(mask) - 1 - int(held[-1])
+    if kind_of(mask) != "partial-fourier":
+        return ()
+    side, n = ("left", left) if left > right else ("right", right)
+    return (f"{n} of {len(mask)} lines are missing at the {side} edge (partial Fourier): taken as missing lines",)
 
 
 def inside_ellipse(shape: tuple[int, int]) -> Mask:

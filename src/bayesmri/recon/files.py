@@ -12,6 +12,7 @@ from bayesmri.io.formats import read_images, read_kspace
 from bayesmri.io.guard import is_folder, one_line
 from bayesmri.io.sensitivity_maps import read_sensitivities
 from bayesmri.kspace import Images, KSpace
+from bayesmri.physics.pattern import cell_counts
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.request import Options, check_sensitivities
 from bayesmri.zoo import own_files
@@ -129,8 +130,7 @@ def sampling_facts(kspace: KSpace) -> dict[str, Any]:
     return {
         "coils": kspace.z.shape[1],
         "acceleration": kspace.acceleration,
-        "acquired_lines": int(kspace.mask.sum()),
-        "lines": len(kspace.mask),
+        **cell_counts(kspace.mask),
     }
 
 

@@ -131,8 +131,10 @@ def _error(
 
 def _kspace(result: Result, slices: list[int], budget: Budget) -> dict[str, Any]:
     """Magnitudes relative to the largest of the slice's mean, as decades; of the image where k-space is not known."""
-    mask = None if result.mask is None else "".join("1" if line else "0" for line in result.mask)
+    mask = None if result.mask is None else "".join("1" if cell else "0" for cell in result.mask.flat)
     known: dict[str, Any] = {"mask": mask, "mask_about": mask_name(result), "panels": {}}
+    if result.mask is not None:
+        known["mask_width"] = result.mask.shape[-1]
     known["shape"] = list(result.grid or result.mean.shape[1:])
     readers: dict[str, Callable[[int], Image]] = (
         {"mean": result.kspace_mean, "std": result.kspace_std}

@@ -2,6 +2,7 @@
 
 from bayesmri.bounds.bound import percent
 from bayesmri.io.results import Result
+from bayesmri.physics.pattern import sampling_words
 
 Names = dict[str, str]
 
@@ -44,8 +45,8 @@ def sampling_text(result: Result) -> str:
     """ "64 of 256 lines, R = 4.00"; nothing where the file has no mask."""
     if result.mask is None:
         return ""
-    acquired, lines = int(result.mask.sum()), len(result.mask)
-    return f"{acquired} of {lines} lines" + (f", R = {lines / acquired:.2f}" if acquired else "")
+    acquired = int(result.mask.sum())
+    return sampling_words(result.mask) + (f", R = {result.mask.size / acquired:.2f}" if acquired else "")
 
 
 def level_text(level: float) -> str:

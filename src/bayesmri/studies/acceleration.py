@@ -16,6 +16,7 @@ from bayesmri.errors import ConfigError
 from bayesmri.evaluation.cohort import Volumes, counted, load_stochastic, sample_volume
 from bayesmri.evaluation.request import Request
 from bayesmri.metrics import PSNR_CAP
+from bayesmri.physics.pattern import cell_counts
 from bayesmri.recon.files import Progress
 from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.recon.samples import column_std
@@ -78,8 +79,7 @@ def _row(path: Path, R: float, result: Reconstruction) -> dict[str, Any]:
     return {
         "file": path.name,
         "acceleration": R,
-        "acquired_lines": int(result.mask.sum()),
-        "lines": len(result.mask),
+        **cell_counts(result.mask),
         "std": float(std.mean(dtype=np.float64)) / peak,
         "std_foreground": float(std[foreground(truth)].mean(dtype=np.float64)) / peak,
         "kspace_std_acquired": acquired / peak,

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from bayesmri.errors import ConfigError
 from bayesmri.evaluation.cohort import (
     Volumes,
     counted,
@@ -20,6 +21,7 @@ from bayesmri.evaluation.cohort import (
     taken,
 )
 from bayesmri.evaluation.request import Request
+from bayesmri.physics.pattern import POINTS
 from bayesmri.recon.files import Progress
 from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.recon.samples import column_std
@@ -42,6 +44,10 @@ class KSpaceTiles:
 
 def kspace_study(request: Request, progress: Progress | None) -> Outcome:
     """The middle slice of one volume; coils are combined to the root-sum-of-squares at every point of k-space."""
+    if request.mask in POINTS:
+        raise ConfigError(
+            f"got --mask {request.mask} for the study kspace, which shows columns; give random or equispaced"
+        )
     loaded = load_stochastic(request.models[0])
     volumes = Volumes(request)
     with counted(progress, request, one_volume=True) as advance:

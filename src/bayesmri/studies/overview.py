@@ -24,6 +24,7 @@ from bayesmri.evaluation.request import COILS, Request, Track
 from bayesmri.evaluation.table import fully_sampled, middle_slices
 from bayesmri.kspace import KSpace
 from bayesmri.metrics import Metrics
+from bayesmri.physics.pattern import cell_counts
 from bayesmri.recon.files import Progress
 from bayesmri.recon.outputs import pixel_aspect
 from bayesmri.recon.reconstruct import Reconstruction, common_crop
@@ -219,8 +220,7 @@ def _row(setting: Setting, result: Reconstruction, tiles: OverviewTiles, regions
         "track": setting.track,
         "acceleration": setting.R,
         **setting.loaded.facts(),
-        "acquired_lines": int(result.mask.sum()),
-        "lines": len(result.mask),
+        **cell_counts(result.mask),
         "zero_filled": _scores(result.zero_filled_metrics()),
         "deterministic": _scores(result.deterministic_metrics()),
         "mean": _scores(result.metrics()) if tiles.std is not None else None,

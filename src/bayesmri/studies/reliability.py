@@ -17,6 +17,7 @@ from bayesmri.evaluation.request import Request
 from bayesmri.evaluation.subjects import Subjects, held_out
 from bayesmri.io.inputs import input_files
 from bayesmri.io.provenance import sha256
+from bayesmri.physics.pattern import cell_counts
 from bayesmri.recon.files import Progress
 from bayesmri.recon.reconstruct import Reconstruction, common_crop
 from bayesmri.report.bound_panel import bound_panel, bound_sentences
@@ -86,8 +87,7 @@ def _volume(path: Path, result: Reconstruction) -> tuple[dict[str, Any], Judged]
     row = {
         "file": path.name,
         "slices": len(result.mean),
-        "lines": len(result.mask),
-        "acquired_lines": int(result.mask.sum()),
+        **cell_counts(result.mask),
         "psnr": result.metrics().psnr,
         "psnr_deterministic": result.deterministic_metrics().psnr,
         "psnr_zero_filled": result.zero_filled_metrics().psnr,

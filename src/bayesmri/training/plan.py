@@ -38,7 +38,7 @@ def plan(config: TrainConfig) -> dict[str, Any]:
     except BayesMRIError as error:
         found, batch = {"missing": str(error)}, None
     if batch is not None:
-        _check_masks(config.mask, batch.mask.shape[-1])
+        _check_masks(config.mask, (batch.z.shape[-2], batch.z.shape[-1]))
     return {
         "name": config.name,
         "parameters": as_model(config, state, {}).n_parameters,
@@ -49,11 +49,11 @@ def plan(config: TrainConfig) -> dict[str, Any]:
     }
 
 
-def _check_masks(spec: MaskSpec, W: int) -> None:
-    """Every R can be drawn with so many lines, not only the one of the element at hand."""
+def _check_masks(spec: MaskSpec, shape: tuple[int, int]) -> None:
+    """Every R can be drawn with so many lines and points, not only the one of the element at hand."""
 
     for R in (spec.acceleration, *spec.also):
-        replace(spec, acceleration=R, also=()).draw(W, torch.Generator().manual_seed(0))
+        replace(spec, acceleration=R, also=()).draw(shape, torch.Generator().manual_seed(0))
 
 
 def _data_facts(dataset: Any) -> dict[str, Any]:

@@ -77,13 +77,14 @@ const kspaceTile = (name, { title, about, range, lut }) => ({
   },
 });
 
-function maskTile({ mask, mask_about }) {
-  const height = report.kspace.shape[0];
-  const lines = Array.from(mask, Number);
-  const plane = Float32Array.from({ length: height * mask.length }, (_, i) => lines[i % mask.length]);
+/** A mask of lines is one row for all; of points it has every row. */
+function maskTile({ mask, mask_width, mask_about }) {
+  const height = mask.length > mask_width ? mask.length / mask_width : report.kspace.shape[0];
+  const cells = Array.from(mask, Number);
+  const plane = Float32Array.from({ length: height * mask_width }, (_, i) => cells[i % mask.length]);
   return {
-    name: "mask", title: "Mask", about: mask_about, group: "mask", shape: [height, mask.length], aspect: 1,
-    read: (_, i) => (lines[i % mask.length] ? "acquired" : "missing"),
+    name: "mask", title: "Mask", about: mask_about, group: "mask", shape: [height, mask_width], aspect: 1,
+    read: (_, i) => (cells[i % mask.length] ? "acquired" : "missing"),
     paint: (_, out) => paintGrey(plane, [0, 1], out),
   };
 }

@@ -2,7 +2,7 @@
 
 import operator
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex, cast, get_args
 
@@ -168,6 +168,7 @@ def reconstruct(
     single_coil: bool = False,
     full_fov: bool = False,
     sensitivities: ArrayLike | None = None,
+    visibility: Sequence[str] = (),
 ) -> "Reconstruction":
     """A value with `mean` (also called `image`), `zero_filled`, `mask` and `metrics(truth)`; with samples also `std`.
 
@@ -187,6 +188,8 @@ def reconstruct(
     full_fov: keep the whole grid where the data asks for its central part only (readout oversampling).
     sensitivities: of the coils, complex (coils, H, W), (sets, coils, H, W) or (slices, sets, coils, H, W), for models
         that know coils; estimated from the central lines unless given.
+    visibility: templates such as "lesion:3:0.3"; `visibility` of the result has, by these texts, `mean` in percent of
+        the contrast that would survive at every place, `worst` over directions, and `visible_from`.
     """
 
     method, learned = _named(model)
@@ -204,6 +207,7 @@ def reconstruct(
         fast=fast,
         level=_number("level", level),
         check=check,
+        visibility=_texts("visibility", visibility),
     )
     measured = _as_kspace(kspace)
     if sensitivities is not None:
@@ -316,6 +320,13 @@ def _array(name: str, value: ArrayLike) -> NDArray[Any]:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors on a GPU or with gradients
         raise ShapeError(f"{name} is no array ({one_line(error, limit=120)}), expected one of equal rows") from error
+
+
+def _texts(name: str, values: Sequence[str]) -> tuple[str, ...]:
+    """A list of texts; one text alone is no list."""
+    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        raise ConfigError(f"got {name} {one_line(repr(values), limit=60)}, expected a list of texts")
+    return tuple(values)
 
 
 def _whole(name: str, value: object) -> int:

@@ -66,8 +66,7 @@ def judge_structure(
 ) -> Verdict:
     """error, std, bound: X̄ − Y, σ̂ and the bound of |X̄ − Y| of the whole image (h, w). typical: median |e| elsewhere."""
     a, e, sigma = structure.change, structure.of(error), structure.of(std) / peak
-    centred = a - a.mean()
-    off = float((e * centred).sum() / (a * centred).sum())
+    off = contrast_error(structure, error)
     weight = np.abs(a)
     inside = weight >= SUPPORT * weight.max()
     limit = None if bound is None else structure.of(bound) / peak
@@ -82,6 +81,13 @@ def judge_structure(
         error_of=np.abs(e[inside]) / peak,
         bound_of=None if limit is None else limit[inside],
     )
+
+
+def contrast_error(structure: Structure, error: Image) -> float:
+    """shown − 1 = ⟨e, â⟩ / ⟨a, â⟩ of a planted structure; of `untouched` what is shown of it."""
+    a = structure.change
+    centred = a - a.mean()
+    return float((structure.of(error) * centred).sum() / (a * centred).sum())
 
 
 def judge_structures(verdicts: Sequence[Verdict], rest: Floats, *, rng: np.random.Generator) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt, gaussian_filter
 
+from bayesmri.analysis.profiles import disc, line, stripes, turned
 from bayesmri.errors import ShapeError
 
 Floats = NDArray[np.float64]
@@ -40,6 +41,8 @@ class Structure:
 
     row, column: the centre. size: in pixels. contrast: largest |a| over the brightness b of the place, with the sign
     of the change. rows, columns: the place, a box around the structure. change: a inside it.
+    angle: from upright, in radians from 0 to π: of a line's length, of the direction across stripes.
+    period: of stripes, in pixels, else 0.
     planted: False for `untouched`, a lesion that is only looked for, not put there.
     """
 
@@ -51,6 +54,8 @@ class Structure:
     rows: slice
     columns: slice
     change: Floats = field(repr=False)
+    angle: float = 0.0
+    period: float = 0.0
 
     @property
     def planted(self) -> bool:
@@ -127,47 +132,52 @@ def _structure(
     v = np.arange(rows.start, rows.stop)[:, None] - y
     u = np.arange(columns.start, columns.stop)[None] - x
     place = Y[rows, columns]
-    brightness = float(np.average(place, weights=_disc(v, u, size)))
+    brightness = float(np.average(place, weights=disc(v, u, size)))
+    profile = Profile(np.zeros_like(place))
     if kind == "erased":
-        change = _disc(v, u, size) * (gaussian_filter(Y, size)[rows, columns] - place)
+        change = disc(v, u, size) * (gaussian_filter(Y, size)[rows, columns] - place)
     else:
         contrast = math.exp(rng.uniform(*np.log(CONTRASTS))) * rng.choice((-1, 1))
-        change = contrast * brightness * PROFILES[kind](v, u, size, rng)
+        profile = PROFILES[kind](v, u, size, rng)
+        change = contrast * brightness * profile.values
     change = np.maximum(change, (LEAST - 1) * place)  # Y + a stays positive
     largest = change.flat[int(np.argmax(np.abs(change)))]
-    return Structure(kind, float(y), float(x), size, float(largest / brightness), rows, columns, change)
+    contrast = float(largest / brightness)
+    return Structure(
+        kind, float(y), float(x), size, contrast, rows, columns, change, angle=profile.angle, period=profile.period
+    )
 
 
-Profile = Callable[[Floats, Floats, float, np.random.Generator], Floats]
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The shape of a structure, at most 1; angle and period as in `Structure`."""
+
+    values: Floats
+    angle: float = 0.0
+    period: float = 0.0
 
 
-def _disc(v: Floats, u: Floats, size: float) -> Floats:
-    """2^−(ρ/r)⁴: flat inside, half at the radius, without a sharp edge."""
-    return np.asarray(2.0 ** -(((v * v + u * u) / size**2) ** 2))
-
-
-def _turned(v: Floats, u: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    angle = rng.uniform(0, math.pi)
-    return v * math.cos(angle) - u * math.sin(angle), v * math.sin(angle) + u * math.cos(angle)
-
-
-def _lesion(v: Floats, u: Floats, size: float, rng: np.random.Generator) -> Floats:
+def _lesion(v: Floats, u: Floats, size: float, rng: np.random.Generator) -> Profile:
     """An ellipse, down to 0.6 times as wide as long."""
-    along, across = _turned(v, u, rng)
-    return _disc(along, across / rng.uniform(0.6, 1.0), size)
+    angle = rng.uniform(0, math.pi)
+    along, across = turned(v, u, angle)
+    return Profile(disc(along, across / rng.uniform(0.6, 1.0), size), angle)
 
 
-def _line(v: Floats, u: Floats, size: float, rng: np.random.Generator) -> Floats:
+def _line(v: Floats, u: Floats, size: float, rng: np.random.Generator) -> Profile:
     """Straight, 1.2 to 2.4 pixels wide at half its height."""
-    along, across = _turned(v, u, rng)
-    return np.asarray(2.0 ** -((across / rng.uniform(0.6, 1.2)) ** 2 + (along / size) ** 8))
+    angle = rng.uniform(0, math.pi)
+    along, across = turned(v, u, angle)
+    return Profile(line(along, across, size, rng.uniform(0.6, 1.2)), angle)
 
 
-def _texture(v: Floats, u: Floats, size: float, rng: np.random.Generator) -> Floats:
+def _texture(v: Floats, u: Floats, size: float, rng: np.random.Generator) -> Profile:
     """Stripes of 3 to 6 pixels inside a disc."""
-    along, across = _turned(v, u, rng)
-    stripes = np.cos(2 * math.pi * along / rng.uniform(3, 6) + rng.uniform(0, 2 * math.pi))
-    return np.asarray(_disc(along, across, size) * stripes)
+    angle = rng.uniform(0, math.pi)
+    along, across = turned(v, u, angle)
+    period = rng.uniform(3, 6)
+    return Profile(stripes(along, across, size, period, rng.uniform(0, 2 * math.pi)), angle, period)
 
 
-PROFILES: dict[StructureKind, Profile] = {"lesion": _lesion, "line": _line, "texture": _texture, "untouched": _lesion}
+Draw = Callable[[Floats, Floats, float, np.random.Generator], Profile]
+PROFILES: dict[StructureKind, Draw] = {"lesion": _lesion, "line": _line, "texture": _texture, "untouched": _lesion}

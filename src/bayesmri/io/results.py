@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 from bayesmri.errors import DataError, FormatError
 from bayesmri.io.guard import one_line, regular_file
 from bayesmri.io.h5_geometry import with_geometry
-from bayesmri.io.safe_h5 import check_size, dataset, names, number_attribute, open_h5, read_real, text_attribute
+from bayesmri.io.safe_h5 import check_size, dataset, member, names, number_attribute, open_h5, read_real, text_attribute
 from bayesmri.kspace import Header
 
 Image = NDArray[np.float32]
 
 SOURCE = "expected the HDF5 file that `bayesmri recon` wrote"
+MAPS_MAX = 32  # of visibility
 CONTENTS_MAX = 100  # names that are listed
 PROVENANCE_MAX = 2**20  # characters
 # by their names in the file; all but the truth have the shape of the reconstruction
 IMAGES = ("uncertainty_std", "deterministic", "zero_filled", "error_bound")
+GROUP = "visibility"  # of maps, by the text of their templates
 PROMISE = ("guarantee", "region", "subjects", "factor", "floor", "cap")  # attributes of the error bound
 
 EXPECTED = ("psnr", "psnr_low", "psnr_high", "nmse", "noise_share", "left_out")  # of the image, as expected_…
@@ -39,6 +41,7 @@ class Result:
     expected: psnr, psnr_low, psnr_high, nmse, … as left-out lines told them; {} where that was not asked for.
     mask: acquired lines, bool (W,), or points, bool (H, W).
     provenance: as recorded, {} where it is absent or cannot be read. contents: name, shape and dtype of every dataset.
+    visibility: maps in percent by the texts of their templates, of the shape of the mean; visible_from: contrasts.
     identified: the file names a patient. n_samples: kept for every slice. grid: (H, W) of the k-space in the file.
     """
 
@@ -58,6 +61,8 @@ class Result:
     n_samples: int
     grid: tuple[int, int] | None
     file: Any
+    visibility: dict[str, Image] = field(default_factory=dict)
+    visible_from: dict[str, float] = field(default_factory=dict)
 
     @property
     def method(self) -> str:
@@ -141,7 +146,21 @@ def _result(file: Any, name: str) -> Result:
         n_samples=_n_samples(file, image.shape, name) if "samples" in present else 0,
         grid=_grid(file, len(image), name) if {"kspace_mean", "kspace_std"} <= present else None,
         file=file,
+        **(_visibility(file, image.shape, name) if GROUP in present else {}),
     )
+
+
+def _visibility(file: Any, shape: tuple[int, ...], name: str) -> dict[str, Any]:
+    group = member(file, GROUP)
+    if not isinstance(group, h5py.Group):
+        raise FormatError(f"`{GROUP}` in {name} is no group of maps, {SOURCE}")
+    keys = names(group)[:MAPS_MAX]
+    maps = {key: _image(group, key, name) for key in keys}
+    for key, found in maps.items():
+        _want(found.shape == shape, f"{GROUP}/{key}", found.shape, shape, name)
+    known = {key: number_attribute(group[key], "visible_from", shape=()) for key in keys}
+    contrasts = {one_line(key, limit=80): float(value) for key, value in known.items() if value is not None}
+    return {"visibility": {one_line(key, limit=80): image for key, image in maps.items()}, "visible_from": contrasts}
 
 
 def _image(file: Any, key: str, name: str) -> Image:
@@ -205,7 +224,8 @@ def _described(file: Any, key: str) -> tuple[str, str, str]:
     link = file.get(key, getlink=True)
     found = file[key] if isinstance(link, h5py.HardLink) else None
     if not isinstance(found, h5py.Dataset):
-        return one_line(key, limit=80), "", "not a dataset"
+        maps = key == GROUP and isinstance(found, h5py.Group)
+        return one_line(key, limit=80), "", "a group of maps" if maps else "not a dataset"
     shape = " × ".join(map(str, found.shape or ()))
     return one_line(key, limit=80), shape, one_line(found.dtype, limit=60)
 

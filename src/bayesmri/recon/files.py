@@ -1,15 +1,18 @@
 """File in, file out: simulate, undersample and reconstruct, as the commands do."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from bayesmri.analysis.templates import templates
 from bayesmri.errors import OutputError
 from bayesmri.io.atomic import check_target
 from bayesmri.io.formats import read_images, read_kspace
 from bayesmri.io.guard import is_folder, one_line
+from bayesmri.io.results import GROUP
 from bayesmri.io.sensitivity_maps import read_sensitivities
 from bayesmri.kspace import Images, KSpace
 from bayesmri.physics.pattern import cell_counts
@@ -19,6 +22,7 @@ from bayesmri.zoo import own_files
 
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
 Anatomy = Literal["knee", "head"]
+ODD = re.compile(r"[^\w.+-]+")  # what names of files do without
 OTHER_FORMATS = (".nii", ".nii.gz", ".png", ".json", ".npy", ".npz", ".dcm", ".txt")
 
 
@@ -84,7 +88,7 @@ def reconstruct_file(
     sensitivities: a file of them, for models that know coils.
     """
     check_file(path)
-    targets = output_files(out, nifti=nifti, png=png, std=options.model is not None)
+    targets = output_files(out, nifti=nifti, png=png, std=options.model is not None, visibility=options.visibility)
     inputs = [path, *([] if sensitivities is None else [sensitivities])]
     sources = [*inputs, *([] if sampling is None else sampling.files)]
     sources += own_files(options.model) if isinstance(options.model, str) else []
@@ -113,17 +117,27 @@ def check_ending(out: Path) -> None:
         raise OutputError(f"{one_line(out.name)} is to be HDF5 and ends in {ending}: give a name that ends in .h5")
 
 
-def output_files(out: Path, *, nifti: bool, png: bool, std: bool) -> dict[str, Path]:
-    """What is written, by kind: OUT.h5, OUT.nii.gz, OUT_std.nii.gz and OUT_bound.nii.gz where known, OUT.png."""
+def output_files(out: Path, *, nifti: bool, png: bool, std: bool, visibility: Sequence[str] = ()) -> dict[str, Path]:
+    """What is written, by kind: OUT.h5, OUT.nii.gz, OUT_std.nii.gz and OUT_bound.nii.gz where known, OUT.png.
+
+    visibility: templates, whose maps are OUT_visibility_lesion-3-0.3.nii.gz.
+    """
     targets = {"h5": out}
     if nifti:
         targets["nifti"] = with_ending(out, ".nii.gz")
     if nifti and std:
         targets["nifti_std"] = with_ending(out, "_std.nii.gz")
         targets["nifti_bound"] = with_ending(out, "_bound.nii.gz")
+    for name in (name for template in templates(visibility) for name in template.maps) if nifti else ():
+        targets[nifti_kind(name)] = with_ending(out, f"_{GROUP}_{ODD.sub('-', name)}.nii.gz")
     if png:
         targets["png"] = with_ending(out, ".png")
     return targets
+
+
+def nifti_kind(name: str) -> str:
+    """The kind of output that a map of visibility is."""
+    return f"nifti_{GROUP}_{name}"
 
 
 def sampling_facts(kspace: KSpace) -> dict[str, Any]:

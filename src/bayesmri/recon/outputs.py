@@ -11,22 +11,27 @@ from bayesmri.analysis.quality import foreground
 from bayesmri.bounds.expected import Expected
 from bayesmri.io.atomic import atomic_paths
 from bayesmri.io.geometry import crop_affine, usable_affine, usable_voxel, voxel_sizes
+from bayesmri.io.results import GROUP
 from bayesmri.io.write_h5 import write_reconstruction
 from bayesmri.io.write_nifti import write_nifti
 from bayesmri.kspace import Header
 from bayesmri.metrics import Metrics
+from bayesmri.recon.files import nifti_kind
 from bayesmri.recon.reconstruct import Reconstruction, common_crop
 from bayesmri.recon.samples import column_std
-from bayesmri.report.panel import comparison, panel
+from bayesmri.recon.visibility import about_visibility, visibility_maps
+from bayesmri.report.panel import comparison, panel, visibility_tiles
 
 
 def save(result: Reconstruction, targets: dict[str, Path], *, provenance: dict[str, Any]) -> None:
     """Write a reconstruction to all targets, or to none: h5, nifti, nifti_std, nifti_bound, png."""
     volumes = {"nifti": result.mean, "nifti_std": result.std, "nifti_bound": result.error_bound}
+    volumes |= {nifti_kind(name): volume for name, volume in visibility_maps(result).items()}
     targets = {kind: path for kind, path in targets.items() if volumes.get(kind, result.mean) is not None}
     with atomic_paths(list(targets.values())) as paths:
         made = dict(zip(targets, paths, strict=True))
-        told = about(result) | {"reconstruction": _notes(result) | expected_attributes(result)}
+        told = about(result) | about_visibility(result)
+        told["reconstruction"] = _notes(result) | expected_attributes(result)
         write_reconstruction(
             made["h5"], datasets(result), header=shown_header(result), provenance=provenance, about=told
         )
@@ -60,6 +65,7 @@ def datasets(result: Reconstruction) -> dict[str, NDArray[np.generic]]:
         "kspace_std": result.kspace_std,
         "coil_std": result.coil_std,
         "samples": result.samples,
+        **{f"{GROUP}/{name}": volume for name, volume in visibility_maps(result).items()},
     }
     return {name: array for name, array in arrays.items() if array is not None}
 
@@ -113,6 +119,9 @@ def facts(result: Reconstruction) -> dict[str, Any]:
         **({} if result.expected is None else {"expected": expected_facts(result.expected)}),
         **bound_facts(result),
     }
+    if result.visibility:
+        inside = foreground(result.mean)
+        known["visibility"] = {text: found.facts(inside) for text, found in result.visibility.items()}
     if result.std is None:
         return known
     uncertainty: dict[str, float | None] = {
@@ -163,6 +172,7 @@ def write_panel(path: Path, result: Reconstruction) -> None:
         if result.error_bound is None or result.calibration is None
         else (shown(result.error_bound), result.calibration.level),
     )
+    tiles += visibility_tiles({name: shown(volume) for name, volume in visibility_maps(result).items()}, tiles[0][1])
     panel(path, tiles, pixel_aspect=pixel_aspect(result.header))
 
 

@@ -1,8 +1,8 @@
 """From k-space to an image, slice by slice, whatever the method; with a posterior also how sure it is."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from bayesmri.recon.choice import chosen
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.request import Options
 from bayesmri.recon.samples import Estimate, Sampled, Window, predicted
+from bayesmri.recon.visibility import Visibility, Watch, surveyor_of
 from bayesmri.sampler import Stream
 
 Images = NDArray[np.float32]
@@ -55,6 +56,7 @@ class Reconstruction:
     expected: its error as left-out lines tell it, where that was asked for and can be told; else a note says why not.
 
     notes: what a reader of the image should know, one sentence each.
+    visibility: of every template that was asked for, by its text.
     """
 
     mean: Images
@@ -79,6 +81,7 @@ class Reconstruction:
     bound_note: str | None = None
     expected: Expected | None = None
     notes: tuple[str, ...] = ()
+    visibility: Mapping[str, Visibility] = field(default_factory=dict)
 
     @property
     def image(self) -> Images:
@@ -108,6 +111,7 @@ def reconstruct(
     options: Options | Method,
     *,
     on_step: Callable[[], None] | None = None,
+    watch: Watch | None = None,
 ) -> Reconstruction:
     """X for every slice of a volume; with samples their mean and standard deviation too.
 
@@ -117,6 +121,7 @@ def reconstruct(
 
     options: what to do, or a method that was made before.
     on_step: called after each sample, or each slice where none are drawn, for a progress bar.
+    watch: called with every slice's data term and x, both in the method's scale.
     """
     began = time.perf_counter()
     asked = Options() if isinstance(options, Method) else chosen(options, kspace)[0]
@@ -132,8 +137,10 @@ def reconstruct(
     streams = None
     if asked.samples:
         streams = [Stream(asked.seed, content, s) for s, content in enumerate(kspace.contents())]
+    surveyor = surveyor_of(asked, task.window)
     checker = Checker.of(task.scan(), kspace, method, crop, on_step) if asked.check else None
-    at_mean, sampled = _solved(task, asked, streams, on_step, checker)
+    watchers = [one for one in (surveyor, watch) if one is not None]
+    at_mean, sampled = _solved(task, asked, streams, on_step, checker, watchers)
     expected, told = (None, "") if checker is None else checker.expected()
     result = Reconstruction(
         mean=_crop(at_mean.images, crop),
@@ -155,6 +162,7 @@ def reconstruct(
         error_bound=bounds.bound(result.mean, result.std),
         calibration=bounds.calibration,
         bound_note=bounds.note,
+        visibility={} if surveyor is None else surveyor.maps(),
         seconds=time.perf_counter() - began,
     )
 
@@ -278,6 +286,7 @@ def _solved(
     streams: Sequence[Stream] | None,
     on_step: Callable[[], None] | None,
     checker: Checker | None = None,
+    watchers: Sequence[Watch] = (),
 ) -> tuple[_Solved, Sampled | None]:
     """Every slice, at the mean of θ where it is drawn; with streams also N samples of it."""
     images, std, sampled = [], [], None
@@ -290,6 +299,8 @@ def _solved(
             std.append(sigma)
         if checker is not None:
             checker.add(s, x * task.factor)
+        for watcher in watchers:
+            watcher(D, x)
         if streams is not None:
             sampled = _sampled_to(sampled, task, asked, D, streams[s], x, s, on_step)
         elif on_step is not None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
+from bayesmri.analysis.templates import templates
 from bayesmri.bounds.bound import check_level
 from bayesmri.config import check_seed
 from bayesmri.errors import ConfigError
@@ -31,6 +32,7 @@ class Options:
     level: of the calibrated error bound; None takes the highest that the model has for such data, if any.
     check: leave measured lines out, and tell the error to be expected from them; four more reconstructions.
     seed: of those draws. keep_samples: keep every sample's image, not only their mean and standard deviation.
+    visibility: templates whose visibility is mapped, such as lesion:3:0.3.
     """
 
     method: MethodName = "tv"
@@ -46,8 +48,10 @@ class Options:
     fast: bool = False
     level: float | None = None
     check: bool = False
+    visibility: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        templates(self.visibility)
         if self.fast and self.samples == 0:
             object.__setattr__(self, "samples", FAST_SAMPLES)
         if not 0 <= self.samples <= MOST_SAMPLES:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from bayesmri.analysis.templates import templates
 from bayesmri.bounds.left_out import N_FOLDS
 from bayesmri.data.simulate import Scanner
 from bayesmri.io.inspect import file_notes, mask_warnings
@@ -113,6 +114,7 @@ def _recon_provenance(
 
     named = options if options.model is None else replace(options, model=model_name(options.model))
     config = {**asdict(named), "sampling": None if sampling is None else asdict(sampling)}
+    config["visibility"] = [template.text for template in templates(options.visibility)]  # without folders
     if options.model is not None:
         del config["method"]  # whose place the model took
     if choice is not None:

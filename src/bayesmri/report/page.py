@@ -20,7 +20,7 @@ from matplotlib import colormaps
 from bayesmri.report.pack import raw
 
 SCRIPTS = ("unpack.js", "paint.js", "tiles.js", "page.js")
-LUTS = {"viridis": "viridis", "inferno": "inferno", "plasma": "plasma", "difference": "RdBu_r"}
+LUTS = {"viridis": "viridis", "inferno": "inferno", "plasma": "plasma", "cividis": "cividis", "difference": "RdBu_r"}
 
 Rows = Sequence[Sequence[str]]
 

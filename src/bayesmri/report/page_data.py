@@ -25,6 +25,7 @@ STORED = {
     "bound": "error_bound",
 }
 OPTIONAL = "deterministic"  # nearly the mean: the first image to go
+VISIBILITY = "visibility/"  # before the text of a template
 MAPS = {"std": "viridis", "bound": "plasma"}
 
 
@@ -64,6 +65,7 @@ def page_layers(result: Result) -> dict[str, Image]:
     """(slices, h, w) by their names on the page; a truth of another size is cut to the image or padded with 0."""
     layers = {"mean": result.mean}
     layers |= {name: result.others[key] for name, key in STORED.items() if key in result.others}
+    layers |= {f"{VISIBILITY}{name}": image for name, image in result.visibility.items()}
     if result.truth is not None:
         top, bottom, left, right = truth_window(result) or (0, 0, 0, 0)
         layers["truth"] = np.zeros_like(result.mean)
@@ -115,6 +117,8 @@ def _packed_optional(layers: Mapping[str, Image], slices: list[int], budget: Bud
 
 def _map_style(name: str, layer: Image, white: float) -> dict[str, Any]:
     """The colours of a map and the value at their top: a round part of white that nearly all of it stays below."""
+    if name.startswith(VISIBILITY):
+        return {"lut": "cividis", "top": 100.0, "unit": "%"}
     return {"lut": MAPS[name], "top": white / fitting_scale(layer, white)} if name in MAPS else {}
 
 

@@ -20,8 +20,14 @@ def layer_names(result: Result) -> dict[str, Names]:
         "deterministic": _named("Deterministic", "at the posterior's mean weights"),
         "std": _named("Standard deviation", made),
         "bound": _named(f"Error bound{level}", "calibrated, for many pixels together"),
+        **{f"visibility/{name}": _visible(name, result) for name in result.visibility},
         "error": _named("Error", f"|{'mean' if sampled else 'reconstruction'} − truth|"),
     }
+
+
+def _visible(name: str, result: Result) -> Names:
+    seen = f"; half is seen from {result.visible_from[name]:.2g} on" if name in result.visible_from else ""
+    return _named(f"Visibility, {name}", f"% of its contrast that would survive, were it there{seen}")
 
 
 def kspace_names(result: Result) -> dict[str, Names]:

@@ -26,6 +26,7 @@ SHOWN = {  # datasets of the file that a page shows, and as what
     "error_bound": "calibrated error bound",
     "mask": "mask",
     "samples": "samples",
+    "visibility": "visibility of templates",
     "kspace_mean": "k-space, over the coils",
     "kspace_std": "k-space, over the coils",
 }
@@ -148,6 +149,12 @@ def reading_section(result: Result) -> str:
         "The page keeps images in steps of 1/4095 of each slice's range, samples in 1/127 of their largest difference "
         "from the mean, k-space in 1/255 of six decades. Numbers in the tables come from the exact values.",
     ]
+    if result.visibility:
+        texts.append(
+            "Visibility says how much of the contrast of a structure like the template would come out right at every "
+            "place, were it there: an estimate from the measured lines, clutter and noise, with weights fitted on "
+            "other subjects. Where it is low, that nothing is seen does not mean that nothing is there."
+        )
     if is_mean(result):
         texts.append(
             "The standard deviation says how much the reconstruction varies with the weights of the model. Where all "

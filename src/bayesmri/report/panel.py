@@ -100,6 +100,13 @@ def comparison(
     return tiles
 
 
+def visibility_tiles(maps: Mapping[str, Image], first: Image) -> list[Tile]:
+    """Maps in percent, by the names of their templates, beside tiles whose first image is given."""
+    white = window(first)
+    style = PanelStyle(cmap="cividis", label="visible, %")
+    return [(f"Visibility\n{name}", image * (white / 100), style) for name, image in maps.items()]
+
+
 def error_style(error: Image, white: float) -> PanelStyle:
     """The largest round scale at which nearly all of the error map still fits its colours."""
     return PanelStyle(cmap="inferno", scale=fitting_scale(error, white), label=ERROR)

@@ -6,13 +6,14 @@ const minus = (value) => value.toFixed(1).replace("-", "−").replace("−0.0", 
 const percent = (value) => `${digits((100 * value) / report.white)} %`;
 
 function mapTop(name) {
-  const tops = Object.values(MAPS).flatMap((layer) => (layer.top ? [layer.top] : []));
-  return view.common ? Math.max(...tops) : MAPS[name].top;
+  const tops = Object.values(MAPS).flatMap((layer) => (layer.top && !layer.unit ? [layer.top] : []));
+  return view.common && !MAPS[name].unit ? Math.max(...tops) : MAPS[name].top; // percents keep their own range
 }
 
 const mapScale = (name) => {
   const top = mapTop(name);
-  return { lut: LUTS[MAPS[name].lut], low: "0", high: `${digits(top)} (${percent(top)} of white)` };
+  const { lut, unit } = MAPS[name];
+  return { lut: LUTS[lut], low: "0", high: unit ? `${digits(top)} ${unit}` : `${digits(top)} (${percent(top)} of white)` };
 };
 
 const greyScale = () => {
@@ -93,7 +94,8 @@ function maskTile({ mask, mask_width, mask_about }) {
 function imageTiles() {
   const { layers, error, samples } = report;
   const greys = ["truth", "zero_filled", "mean"].filter((name) => layers[name]);
-  const maps = ["std", "bound"].filter((name) => layers[name]);
+  const seen = Object.keys(layers).filter((name) => name.startsWith("visibility/"));
+  const maps = [...seen, "bound", "std"].filter((name) => layers[name]);
   return [
     ...greys.map((name) => greyTile(name, layers[name])),
     ...(maps.length || error ? [overlayTile()] : []),

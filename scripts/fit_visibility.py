@@ -1,0 +1,83 @@
+"""Fits the weights of visibility on training subjects: python scripts/fit_visibility.py [--data DIR] [-o FILE].
+
+Structures are planted into the middle slices of every fully sampled volume, which is then undersampled and
+reconstructed by the shipped models, with one coil and with an array, at R = 4 and 8. No validation data is read.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from bayesmri.analysis.visibility import Weights
+from bayesmri.evaluation.cohort import Volumes, load, rules, taken
+from bayesmri.evaluation.request import Request, Track
+from bayesmri.evaluation.table import derived_seed, sampling_of
+from bayesmri.io.provenance import provenance
+from bayesmri.recon.reconstruct import reconstruct
+from bayesmri.recon.request import Options
+from bayesmri.recon.undersample import undersample
+from bayesmri.recon.visibility import Sights
+from bayesmri.studies.plant import plant_volume
+from bayesmri.studies.visibility_fit import Looked, Samples, fitted
+
+ROOT = Path(__file__).resolve().parents[1]
+TRAINING = ROOT.parent / "shared" / "data" / "train"
+TARGET = ROOT / "src" / "bayesmri" / "analysis" / "visibility.json"
+SETTINGS: tuple[tuple[Track, float, str], ...] = (
+    ("single", 4, "tdv-r4"),
+    ("multi", 4, "tdv-r4"),
+    ("single", 8, "tdv-r8"),
+    ("multi", 8, "tdv-r8"),
+)
+
+
+def gather(samples: Samples, data: Path, track: Track, R: float, model: str, *, slices: int, seed: int) -> list[Path]:
+    """The structures of all volumes in one setting; returns the files they were planted into."""
+    loaded = load(model)
+    volumes = Volumes(Request((model,), data, (R,), slices=slices, seed=seed, track=track))
+    for path, full in volumes:
+        began = time.perf_counter()
+        planted, structures = plant_volume(taken(full, loaded), seed=seed, name=path.name)
+        sampled = undersample(planted, sampling_of(path, R, rules(volumes.request)))
+        sights = Sights()
+        result = reconstruct(sampled, Options(model=loaded.model, full_fov=True), watch=sights)
+        assert result.truth is not None
+        for s, (sight, part) in enumerate(zip(sights.found, structures, strict=True)):
+            factor = float(result.mean[s].max()) / float(sight.X.max())
+            rng = np.random.default_rng(derived_seed(seed, path.name, "places", s))
+            samples.add(Looked(sight), part, sight.X - result.truth[s] / factor, rng=rng)
+        print(f"{model} {track} R={R:g} {path.name}: {time.perf_counter() - began:.0f} s", flush=True)
+    return volumes.used
+
+
+def fit(data: Path, *, slices: int, seed: int) -> Weights:
+    samples, used = Samples(), []
+    for track, R, model in SETTINGS:
+        used = gather(samples, data, track, R, model, slices=slices, seed=seed)
+    config = {"data": data.name, "slices": slices, "settings": [list(setting) for setting in SETTINGS]}
+    origin = provenance(
+        command="scripts/fit_visibility.py", config=config, seed=seed, inputs=used, threads=torch.get_num_threads()
+    )
+    origin.pop("processor", None)
+    about = f"fitted on {len(used)} training volumes with tdv-r4 and tdv-r8, one coil and arrays, R = 4 and 8"
+    return fitted(samples, {"about": about, **origin})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Fit the weights of visibility.")
+    parser.add_argument("--data", type=Path, default=TRAINING, help="fully sampled training volumes")
+    parser.add_argument("-o", "--output", type=Path, default=TARGET)
+    parser.add_argument("--slices", type=int, default=4, help="of every volume, in the middle")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    weights = fit(asked.data, slices=asked.slices, seed=asked.seed)
+    asked.output.write_text(json.dumps(weights.as_json(), indent=1) + "\n", encoding="utf-8")
+    print(f"wrote {asked.output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -71,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fit the weights of visibility.")
     parser.add_argument("--data", type=Path, default=TRAINING, help="fully sampled training volumes")
     parser.add_argument("-o", "--output", type=Path, default=TARGET)
-    parser.add_argument("--slices", type=int, default=4, help="of every volume, in the middle")
+    parser.add_argument("--slices", type=int, default=3, help="of every volume, in the middle")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     weights = fit(asked.data, slices=asked.slices, seed=asked.seed)

@@ -41,7 +41,7 @@ class Sight:
 
     @cached_property
     def X(self) -> Floats:
-        return np.sqrt(np.sum(np.abs(self.x).astype(np.float64) ** 2, axis=0))
+        return np.asarray(np.sqrt(np.sum(np.abs(self.x).astype(np.float64) ** 2, axis=0)))
 
     @cached_property
     def peak(self) -> float:
@@ -60,7 +60,7 @@ class Sight:
 
     def brightness(self, radius: float) -> Floats:
         """b, the mean of X over a place of that radius."""
-        return np.maximum(gaussian_filter(self.X, radius / 2, mode="nearest"), FLOOR * self.peak)
+        return np.asarray(np.maximum(gaussian_filter(self.X, radius / 2, mode="nearest"), FLOOR * self.peak))
 
     def kept(self, view: View) -> Floats:
         """η = ‖M F(C â e^{iφ})‖² / ‖C â‖² at every place, in [0, 1].
@@ -74,7 +74,7 @@ class Sight:
         total = np.zeros(self.shape)
         for rows, columns, weight in zip(*self._slopes, power, strict=True):
             total += weight * map_coordinates(table, np.stack([rows, columns]), order=1, mode="grid-wrap")
-        return np.clip(total / np.maximum(power.sum(axis=0), 1e-30), 0, 1)
+        return np.asarray(np.clip(total / np.maximum(power.sum(axis=0), 1e-30), 0, 1))
 
     def clutter(self, view: View) -> dict[str, Floats]:
         """The root mean square, around every place, of what a matched filter ⟨·, â⟩/‖â‖² finds, by the image:
@@ -97,7 +97,8 @@ class Sight:
     @cached_property
     def _slopes(self) -> tuple[list[Floats], list[Floats]]:
         """Slope of the phase of every coil along rows and columns, in lines of k-space."""
-        rows, columns = [], []
+        rows: list[Floats] = []
+        columns: list[Floats] = []
         for image in self.smooth:
             for axis, found in ((0, rows), (1, columns)):
                 step = np.roll(image, -1, axis) * np.conj(image)

@@ -12,7 +12,7 @@ from torch import Tensor
 from bayesmri.bounds.bound import Calibration
 from bayesmri.bounds.expected import Expected
 from bayesmri.complexes import rss
-from bayesmri.errors import ConfigError, DataError, DivergedError
+from bayesmri.errors import ConfigError, DataError
 from bayesmri.io.geometry import center_window
 from bayesmri.kspace import Header, KSpace
 from bayesmri.metrics import Metrics, volume_metrics
@@ -29,6 +29,7 @@ from bayesmri.recon.choice import chosen
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.request import Options
 from bayesmri.recon.samples import Estimate, Sampled, Window, predicted
+from bayesmri.recon.sound import check_finite, zero_filled
 from bayesmri.recon.visibility import Visibility, Watch, surveyor_of
 from bayesmri.sampler import Stream
 
@@ -132,7 +133,7 @@ def reconstruct(
     grid = (kspace.z.shape[2], kspace.z.shape[3])
     if asked.keep_samples:
         check_kept(asked.samples, (len(kspace.z), *(crop or grid)))
-    start = _zero_filled(kspace)
+    start = zero_filled(kspace)
     task = _Task.of(kspace, method, center_window(grid, crop or grid))
     streams = None
     if asked.samples:
@@ -171,6 +172,13 @@ def scan_of(kspace: KSpace, method: Method) -> Scan:
     """K-space as the method takes it, for those who ask more of it than an image."""
     grid = (kspace.z.shape[2], kspace.z.shape[3])
     return _Task.of(kspace, method, center_window(grid, grid)).scan()
+
+
+def begin_slice(kspace: KSpace, method: Method, s: int) -> tuple[DataTerm, float]:
+    """Slice s as the method takes it, in its scale, and the number of the volume that it was divided by."""
+    grid = (kspace.z.shape[2], kspace.z.shape[3])
+    task = _Task.of(kspace, method, center_window(grid, grid))
+    return task.begin(s), task.factor
 
 
 def measured_lines(z: Tensor) -> Tensor:
@@ -294,7 +302,7 @@ def _solved(
         D = task.begin(s)
         x, sigma = _at_mean(task, D, s)
         images.append((rss(x) * task.factor).cpu().numpy())
-        _check_finite("the image", images[s], task.method, s)
+        check_finite("the image", images[s], task.method, s)
         if sigma is not None:
             std.append(sigma)
         if checker is not None:
@@ -314,7 +322,7 @@ def _at_mean(task: _Task, D: DataTerm, s: int) -> tuple[Tensor, Images | None]:
         return task.method.solve(D)[0], None
     (x,), (variance,) = task.method.moments(D)
     std = (variance.sqrt() * task.factor).cpu().numpy()
-    _check_finite("the standard deviation", std, task.method, s)
+    check_finite("the standard deviation", std, task.method, s)
     return x, std
 
 
@@ -334,7 +342,7 @@ def _sampled_to(
 
     def samples() -> Iterator[Tensor]:
         for i, x in enumerate(sampler.samples(D, stream, range(asked.samples))):
-            _check_finite(f"sample {i}", x, task.method, s)
+            check_finite(f"sample {i}", x, task.method, s)
             yield x[0] * task.factor
             if on_step is not None:
                 on_step()
@@ -346,8 +354,8 @@ def _sampled_to(
         sampled = Sampled.empty((slices, at_mean.shape[0], *grid), shape, keep=keep)
     estimate = _fast_estimate(task, D, at_mean) if asked.fast else None
     sampled.fill(s, samples(), window=task.window, estimate=estimate)
-    _check_finite("the mean of the samples", sampled.mean[s], task.method, s)
-    _check_finite("the standard deviation of the samples", sampled.std[s], task.method, s)
+    check_finite("the mean of the samples", sampled.mean[s], task.method, s)
+    check_finite("the standard deviation of the samples", sampled.std[s], task.method, s)
     return sampled
 
 
@@ -371,29 +379,6 @@ def _with_samples(at_mean: Reconstruction, sampled: Sampled, asked: Options) -> 
         kspace_std=sampled.kspace_std,
         coil_std=sampled.coil_std,
     )
-
-
-def _check_finite(what: str, values: "Tensor | ArrayLike", method: Method, s: int) -> None:
-    """Slice by slice, so that a method that diverges does not go on for hours."""
-    bad = int(torch.as_tensor(values).isfinite().logical_not().sum())
-    if bad:
-        raise DivergedError(
-            f"{what} of slice {s} by {method.name} holds {bad} NaN or Inf values, expected finite numbers; the method "
-            "diverges on this data, take another model (bayesmri models), or tv"
-        )
-
-
-def _zero_filled(kspace: KSpace) -> Images:
-    """X₀ = RSS(F⁻¹z) of every slice, of all coils."""
-    start = np.stack([rss(ifft2c(torch.from_numpy(z))).numpy() for z in kspace.z])
-    if not start.max() > 0:
-        raise DataError("k-space is zero everywhere: there is nothing to reconstruct")
-    if not np.isfinite(start).all():
-        raise DataError(
-            f"got k-space of values up to {np.abs(kspace.z).max():.1e}, whose image is beyond single precision, "
-            "expected values below 1e15; divide all by one number"
-        )
-    return start
 
 
 def common_crop(X: Images, Y: Images) -> tuple[Images, Images]:

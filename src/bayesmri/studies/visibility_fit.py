@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import correlate
 from scipy.optimize import minimize
 
 from bayesmri.analysis.hallucination import contrast_error
@@ -105,11 +104,13 @@ class Samples:
             return
         (view,) = template.views
         facts, a = looked.facts(template, view), view.centred
-        found = correlate(error, a / np.sum(a * a), mode="constant") / looked.sight.peak
+        room = a.shape[0] // 2
+        wide = np.pad(error / looked.sight.peak, room)
         for i in rng.integers(rows.size, size=PLACES):
-            at = rows[i], columns[i]
-            self.error_spread.append(facts.at(*at).spread())
-            self.error_size.append(0.5 * math.log(float(found[at]) ** 2 + 1e-9))
+            r, c = int(rows[i]), int(columns[i])
+            found = float(np.sum(wide[r : r + a.shape[0], c : c + a.shape[1]] * a) / np.sum(a * a))
+            self.error_spread.append(facts.at(r, c).spread())
+            self.error_size.append(0.5 * math.log(found**2 + 1e-9))
 
 
 def fitted(samples: Samples, provenance: Mapping[str, Any]) -> Weights:

@@ -109,13 +109,39 @@ def test_threads_do_not_change_a_bit(four_threads: None) -> None:
     assert all(torch.equal(a, b) for a, b in zip(many, one, strict=True))
 
 
-def test_what_is_learned_or_in_double_precision_takes_the_plain_path() -> None:
+@pytest.mark.parametrize("size", [(37, 50), (5, 3), (130, 20)])
+def test_training_goes_back_as_the_plain_path_does(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """∂⟨h, ∇R(x, θ)⟩ in x and in every weight; 130 rows are several bands."""
+    reg = TDV(TDVConfig(features=16, macroblocks=2, scales=3, tv=0.1), torch.Generator().manual_seed(0))
+    x = torch.complex(drawn(2, 1, *size), drawn(2, 1, *size, seed=1)).requires_grad_()
+    h = torch.complex(drawn(2, 1, *size, seed=2), drawn(2, 1, *size, seed=3))
+
+    def gradients() -> dict[str, Tensor]:
+        weights = reg.weights()
+        g = reg.grad(x)
+        found = torch.autograd.grad((g.real * h.real + g.imag * h.imag).sum(), [x, *weights.values()])
+        return dict(zip(["x", *weights], found, strict=True))
+
+    fast = gradients()
+    monkeypatch.setattr(native, "usable", lambda *tensors: False)
+    plain = gradients()
+    assert fast.keys() == plain.keys()
+    for name, wanted in plain.items():
+        assert float((fast[name] - wanted).norm() / wanted.norm()) < 2e-5, name
+    assert not torch.equal(fast["x"], plain["x"]), "the kernels were not used"
+
+
+def test_the_gradient_in_the_kernel_has_the_same_bits_by_any_number_of_threads(four_threads: None) -> None:
+    x, g = drawn(2, 16, 200, 24), drawn(2, 32, 200, 24, seed=1)
+    many = native.kernel_gradient(x, g)
+    torch.set_num_threads(1)
+    assert torch.equal(many, native.kernel_gradient(x, g))
+
+
+def test_double_precision_takes_the_plain_path() -> None:
     x = drawn(1, 16, 8, 8)
     assert native.usable(x)
     assert not native.usable(x.double())
-    assert not native.usable(x, drawn(16).requires_grad_())
-    with torch.no_grad():
-        assert native.usable(x, drawn(16).requires_grad_())
 
 
 def test_without_a_compiler_the_plain_path_runs_and_says_so(

@@ -158,35 +158,100 @@ static void pack(float *w, const float *k, int inputs, int outputs, int transpos
       }
 }
 
+/* Rows of x or φ(x) as they are needed, one pixel repeated on either side; three are held. */
+typedef struct { const float *x; float *rows; int H, W, inputs, pre, have; } Ring;
+
+static inline float *padded(Ring *a, int r) { return a->rows + (r + 3) % 3 * (a->W + 2L) * a->inputs; }
+
+static void read_rows(Ring *a, int top) { /* top, top + 1, top + 2 */
+  long inner = (long)a->W * a->inputs;
+  for (a->have = a->have < top - 1 ? top - 1 : a->have; a->have < top + 2;) {
+    int r = ++a->have, source = r < 0 ? 0 : r >= a->H ? a->H - 1 : r;
+    float *row = padded(a, r), *to = row + a->inputs;
+    const float *from = a->x + source * inner;
+    if (a->pre == PLAIN) memcpy(to, from, inner * sizeof(float));
+    else
+      for (long i = 0; i < inner; i += B) store(to + i, phi(load(from + i)));
+    memcpy(row, to, a->inputs * sizeof(float));
+    memcpy(to + inner, to + inner - a->inputs, a->inputs * sizeof(float));
+  }
+}
+
 /* Rows first … last − 1 of k ∗ P x at every `stride`-th pixel, P the padding that repeats the edge.
    x (H, W, inputs); k (outputs, inputs, 3, 3); scratch: 3 (W + 2) inputs + W outputs + 9 inputs outputs. */
 void conv3x3(const float *x, const float *k, const float *other, float *out, int H, int W, int inputs, int outputs,
              int stride, int pre, int post, int first, int last, float *scratch) {
-  long width = (long)(W + 2) * inputs;
-  float *y = scratch + 3 * width, *w = y + (long)W * outputs;
+  Ring a = {x, scratch, H, W, inputs, pre, -9};
+  float *y = scratch + 3 * (W + 2L) * inputs, *w = y + (long)W * outputs;
   int n = (W + stride - 1) / stride;
   pack(w, k, inputs, outputs, 0);
-  for (int r = first, have = -9; r < last; r++) {
+  for (int r = first; r < last; r++) {
     int top = r * stride - 1;
-    for (have = have < top - 1 ? top - 1 : have; have < top + 2;) {
-      int source = ++have < 0 ? 0 : have >= H ? H - 1 : have;
-      float *row = scratch + (have + 3) % 3 * width, *to = row + inputs;
-      const float *from = x + (long)source * W * inputs;
-      if (pre == PLAIN) memcpy(to, from, (width - 2 * inputs) * sizeof(float));
-      else
-        for (int i = 0; i < W * inputs; i += B) store(to + i, phi(load(from + i)));
-      memcpy(row, to, inputs * sizeof(float));
-      memcpy(row + width - inputs, row + width - 2 * inputs, inputs * sizeof(float));
-    }
+    read_rows(&a, top);
     for (int o = 0; o < outputs / B; o++) {
       Tap taps[9];
       for (int t = 0; t < 9; t++)
-        taps[t] = (Tap){scratch + (top + t / 3 + 3) % 3 * width + t % 3 * inputs, w + (o * 9L + t) * inputs * B};
+        taps[t] = (Tap){padded(&a, top + t / 3) + t % 3 * inputs, w + (o * 9L + t) * inputs * B};
       stencil(taps, 9, inputs, stride * inputs, y + o * B, outputs, n);
     }
     long place = (long)r * n * outputs;
     leave(out + place, y, other && post != ADD_SAME ? other + place : other, n * outputs, outputs, post);
   }
+}
+
+static inline __attribute__((always_inline)) void outer(const float *x, const float *g, float *w, int channels, int step,
+                                                        int outputs, int n) {
+  V acc[B];
+#pragma GCC unroll 16
+  for (int c = 0; c < channels; c++) acc[c] = load(w + B * c);
+  for (int p = 0; p < n; p++, x += step, g += outputs) {
+    V v = load(g);
+#pragma GCC unroll 16
+    for (int c = 0; c < channels; c++) acc[c] += x[c] * v;
+  }
+#pragma GCC unroll 16
+  for (int c = 0; c < channels; c++) store(w + B * c, acc[c]);
+}
+
+/* The gradient of ⟨g, conv3x3(x)⟩ in k, (outputs, inputs, 3, 3), from rows first … last − 1 of g (h, w, outputs).
+   scratch: 3 (W + 2) inputs + 9 inputs outputs. */
+void kernel3x3(const float *x, const float *g, float *k, int H, int W, int inputs, int outputs, int stride, int pre,
+               int first, int last, float *scratch) {
+  Ring a = {x, scratch, H, W, inputs, pre, -9};
+  float *w = scratch + 3 * (W + 2L) * inputs;
+  int n = (W + stride - 1) / stride, step = stride * inputs;
+  memset(w, 0, 9L * inputs * outputs * sizeof(float));
+  for (int r = first; r < last; r++) {
+    read_rows(&a, r * stride - 1);
+    for (int o = 0; o < outputs / B; o++)
+      for (int t = 0; t < 9; t++) {
+        const float *from = padded(&a, r * stride - 1 + t / 3) + t % 3 * inputs;
+        const float *seen = g + (long)r * n * outputs + o * B;
+        float *to = w + (o * 9L + t) * inputs * B;
+        if (inputs % B)
+          for (int c = 0; c < inputs; c += 2) outer(from + c, seen, to + c * B, 2, step, outputs, n);
+        else
+          for (int c = 0; c < inputs; c += B) outer(from + c, seen, to + c * B, B, step, outputs, n);
+      }
+  }
+  for (int o = 0; o < outputs; o++)
+    for (int c = 0; c < inputs; c++)
+      for (int t = 0; t < 9; t++)
+        k[((long)o * inputs + c) * 9 + t] = w[((o / B * 9L + t) * inputs + c) * B + o % B];
+}
+
+/* Of t = φ′(u) b, given the gradient a in t: a becomes the one in b, a φ′(u), b the one in u, a b φ″(u). n values. */
+void bend_back(float *a, float *b, const float *u, long n) {
+  for (long i = 0; i < n; i += B) {
+    V x = load(u + i), s = x * x, q = 1.0f / (s + 1.0f), da = load(a + i);
+    store(a + i, da * x * q);
+    store(b + i, da * load(b + i) * (1.0f - s) * q * q);
+  }
+}
+
+/* φ′(u) b into t. */
+void bend(const float *b, const float *u, float *t, long n) {
+  for (long i = 0; i < n; i += B) store(t + i, phi_prime(load(u + i)) * load(b + i));
 }
 
 /* g of one slice and its padded rows: two pixels of zeros on either side. */

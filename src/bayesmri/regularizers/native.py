@@ -27,16 +27,15 @@ BLOCK = 16  # features of a vector
 SWITCH = "BAYESMRI_KERNELS"  # "off" takes the plain path
 PLAIN, PHI, UNIFORM = range(3)
 STORE, ADD, TIMES_PHI_PRIME, ADD_SAME = range(4)
+BAND = 64  # rows whose products are summed by themselves
 FEW_ROWS = 32  # of a band: with fewer, a second thread is not worth its start
 
 
 def usable(*tensors: Tensor) -> bool:
-    """Whether these are what the kernels take, nothing is to be differentiated, and the kernels are there."""
+    """Whether these are what the kernels take, and the kernels are there."""
     if torch.compiler.is_compiling():
         return False
-    learning = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    single = all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
-    return single and not learning and library() is not None
+    return all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors) and library() is not None
 
 
 def conv(
@@ -96,12 +95,49 @@ def spread(
     return out
 
 
+def kernel_gradient(x: Tensor, g: Tensor, *, stride: int = 1, pre: int = PLAIN) -> Tensor:
+    """The gradient of ⟨g, conv(x, k)⟩ in k, (out, in, 3, 3): of bands of rows, summed in their order."""
+    x, g = _last(x), _last(g)
+    H, W = x.shape[-2:]
+    n_in, n_out, h = x.shape[1], g.shape[1], g.shape[2]
+    cuts = [*range(0, h, BAND), h]
+    parts = torch.empty(len(x), len(cuts) - 1, n_out, n_in, 3, 3)
+    scratch = 3 * (W + 2) * n_in + 9 * n_in * n_out
+
+    def band(b: int, first: int, last: int) -> None:
+        room, to = torch.empty(scratch), parts[b, first // BAND]
+        rest = (H, W, n_in, n_out, stride, pre, first, last)
+        _call("kernel3x3", _at(x, b), _at(g, b), to.data_ptr(), *rest, room.data_ptr())
+
+    _run(band, [(b, first, last) for b in range(len(x)) for first, last in pairwise(cuts)])
+    return parts.sum(dim=(0, 1))
+
+
+def bent(b: Tensor, u: Tensor) -> Tensor:
+    """φ′(u) b."""
+    b, u = _last(b), _last(u)
+    t = torch.empty_like(b)
+    _call("bend", b.data_ptr(), u.data_ptr(), t.data_ptr(), b.numel())
+    return t
+
+
+def bend_back(a: Tensor, b: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients in b and u of φ′(u) b, given a, that in the product; both in place of a and b."""
+    a, b, u = _last(a), _last(b), _last(u)
+    _call("bend_back", a.data_ptr(), b.data_ptr(), u.data_ptr(), a.numel())
+    return a, b
+
+
 def _bands(work: Callable[[int, int, int], None], images: int, rows: int) -> None:
     """work(image, first row, last row) for all rows, on as many threads as torch would take; the bits do not change."""
     n = max(1, min(torch.get_num_threads(), rows // FEW_ROWS))
     cuts = [rows * i // n for i in range(n + 1)]
-    parts = [(b, first, last) for b in range(images) for first, last in pairwise(cuts)]
-    if n == 1:
+    _run(work, [(b, first, last) for b in range(images) for first, last in pairwise(cuts)])
+
+
+def _run(work: Callable[[int, int, int], None], parts: list[tuple[int, int, int]]) -> None:
+    n = min(torch.get_num_threads(), len(parts))
+    if n <= 1:
         for part in parts:
             work(*part)
         return
@@ -156,7 +192,10 @@ def _typed(found: ctypes.CDLL) -> ctypes.CDLL:
     pointer, number = ctypes.c_void_p, ctypes.c_int
     found.conv3x3.argtypes = [pointer] * 4 + [number] * 9 + [pointer]
     found.spread3x3.argtypes = [pointer] * 5 + [number] * 9 + [pointer]
-    found.conv3x3.restype = found.spread3x3.restype = None
+    found.kernel3x3.argtypes = [pointer] * 3 + [number] * 8 + [pointer]
+    found.bend.argtypes = found.bend_back.argtypes = [pointer] * 3 + [ctypes.c_long]
+    for name in ("conv3x3", "spread3x3", "kernel3x3", "bend", "bend_back"):
+        getattr(found, name).restype = None
     return found
 
 

@@ -28,6 +28,7 @@ from bayesmri.regularizers.blocks import (
 )
 from bayesmri.regularizers.conv import blurred
 from bayesmri.regularizers.fused import FUSED
+from bayesmri.regularizers.learned import LEARNED
 from bayesmri.regularizers.tv import LAMBDA, TVCore
 
 ZeroMean = Literal["filter", "channel", "off"]
@@ -121,14 +122,21 @@ class TDVCore(Core):
     def grad(self, v: Tensor, theta: Weights) -> Tensor:
         """∇R = K0* (Dψ)* (w/m) 1: one forward sweep, then one adjoint sweep."""
         kernels, w = self._kernels(theta), theta["w"]
-        fits = w.shape[1] % native.BLOCK == 0 and not self.blur and self.memory_format == torch.channels_last
-        by = FUSED if fits and native.usable(v, *theta.values()) else PLAIN
+        by = self._steps(v, theta)
         traces = self._traces(v, theta, kernels, by)
         g: Pyramid = (w / w.shape[1], *(None,) * (self.scales - 1))  # the same in every pixel
         for k, trace in zip(reversed(kernels), reversed(traces), strict=True):
             g = macroblock_adjoint(g, k, trace, by)
         gradient = by.conv_adjoint(_finest(g), theta["K0"])
         return gradient if self.tv is None else gradient + self.tv.grad(v, theta)
+
+    def _steps(self, v: Tensor, theta: Weights) -> Steps:
+        """By the kernels in C where they fit; those that write in place where nothing is to be learned."""
+        fits = theta["w"].shape[1] % native.BLOCK == 0 and not self.blur and self.memory_format == torch.channels_last
+        if not fits or not native.usable(v, *theta.values()):
+            return PLAIN
+        learning = torch.is_grad_enabled() and any(t.requires_grad for t in (v, *theta.values()))
+        return LEARNED if learning else FUSED
 
     def _traces(self, v: Tensor, theta: Weights, kernels: tuple[Macroblock, ...], by: Steps) -> list[Trace]:
         """What the adjoint sweep needs of the forward one, which may stop before its last convolution."""
@@ -216,6 +224,12 @@ class TDV(ParametricRegularizer):
         K0.div_(torch.linalg.vector_norm(K0, dim=(1, 2, 3), keepdim=True).clamp_min(1))
         if LAMBDA in self.theta:
             self.theta[LAMBDA].clamp_min_(0)
+
+
+def by_kernels(config: object) -> bool:
+    """Whether ∇R of such a model is computed by the kernels in C, on the CPU of this machine."""
+    fits = isinstance(config, TDVConfig) and config.features % native.BLOCK == 0 and not config.blur
+    return fits and native.library() is not None
 
 
 def _normal(shape: tuple[int, ...], rng: torch.Generator) -> nn.Parameter:

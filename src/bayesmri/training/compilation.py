@@ -7,6 +7,7 @@ import torch
 from bayesmri.model import BoundLearned
 from bayesmri.regularizers.base import Bound
 from bayesmri.regularizers.compiled import can_compile, compiled
+from bayesmri.regularizers.tdv import by_kernels
 from bayesmri.training.settings import TrainConfig
 
 LONG = 500  # updates; below, compiling costs more than it saves
@@ -26,6 +27,8 @@ def accelerator(
     long = long and (minutes is None or minutes >= LONG_MINUTES)
     if wanted == "off" or (wanted == "auto" and not long) or not config.unrolled:
         return _as_it_is
+    if wanted == "auto" and device.type == "cpu" and by_kernels(config.model):
+        return _as_it_is  # faster than compiled, for any size, and at once
     if not can_compile(str(device)):
         say(f"∇R runs uncompiled: no working compiler for {device}; slower, the same results to rounding")
         return _as_it_is

@@ -211,7 +211,7 @@ def test_wrong_masks_are_refused(tmp_path: Path, content: bytes, words: str) -> 
 def test_masks_that_never_end_are_refused(tmp_path: Path) -> None:
     path = simulated(tmp_path)
     for mask in ("/dev/zero", str(tmp_path), "nul\0", "x" * 5000):
-        with pytest.raises(MaskError, match="neither random, equispaced, .* nor a"):
+        with pytest.raises(MaskError, match=r"neither random, equispaced, .* nor a"):
             undersample_file(path, tmp_path / "out.h5", Sampling(mask=mask))
 
 

@@ -118,7 +118,7 @@ def test_of_the_true_image_the_expected_error_is_the_noise(Q: int, of: str) -> N
     x = truth(Q=Q)
     mask = lines(81) if of == "lines" else points((72, 81))
     z = measured(x) * mask
-    held = holdout_energy(Scan(z[None], mask, lambda s, kept: x), 0, x, DEFAULT)
+    held = holdout_energy(Scan(z[None], mask, lambda s, kept: x), 0, x)
     missing = Q * int((~mask).sum()) * (72 if mask.ndim == 1 else 1)
     assert held.missing == pytest.approx(missing * SIGMA**2, rel=0.3)
     assert held.misfit == pytest.approx((Q * 72 * 81 - missing) * SIGMA**2, rel=0.1)
@@ -157,8 +157,9 @@ def test_slices_in_another_order_have_the_same_error() -> None:
 
 def test_the_interval_is_as_wide_as_the_scale_says() -> None:
     found = expectation(zero_filled(measured(truth())[None]))
-    assert (found.psnr - found.psnr_low, found.psnr_high - found.psnr) == pytest.approx((0.7, 0.7))
-    assert f"{found.psnr:.1f} dB ± 0.7" in found.sentence
+    wide = 0.7 * math.sqrt(32 / found.left_out)
+    assert (found.psnr - found.psnr_low, found.psnr_high - found.psnr) == pytest.approx((wide, wide))
+    assert f"{found.psnr:.1f} dB ± {wide:.1f}" in found.sentence
 
 
 def test_the_noise_of_the_outer_samples_is_found() -> None:
@@ -240,7 +241,7 @@ def test_a_model_keeps_its_scale_and_what_it_says_is_by_it(tmp_path: Path) -> No
     fitted, plain = bayesmri.check(sampled, loaded), bayesmri.check(sampled, tiny())
     assert fitted.fitted
     assert not plain.fitted
-    assert fitted.psnr_high - fitted.psnr == pytest.approx(0.9)
+    assert fitted.psnr_high - fitted.psnr == pytest.approx(own.half_width(fitted.left_out))
     assert fitted.rmse_complex == pytest.approx(math.sqrt(2) * plain.rmse_complex, rel=0.02)
 
 
@@ -257,7 +258,8 @@ def test_file_terminal_and_page_tell_it(tmp_path: Path, capsys: pytest.CaptureFi
         assert stored["expected_folds"] == N_FOLDS
     assert main(["report", str(tmp_path / "out.h5"), "-o", str(tmp_path / "out.html")]) == 0
     page = (tmp_path / "out.html").read_text(encoding="utf-8")
-    assert f"expected {told['psnr']:.1f} dB ± 3.0, measured without a reference" in page
+    wide = told["psnr_high"] - told["psnr"]
+    assert f"expected {told['psnr']:.1f} dB ± {wide:.1f}, measured without a reference" in page
     assert main(words) == 0
     assert f"expected {told['psnr']:.1f} dB (" in capsys.readouterr().out
 

@@ -83,15 +83,26 @@ def save_model(path: Path, model: Model) -> None:
     _write_json(path.with_suffix(".json"), _describe(model) | {"files": files})
 
 
-def annotate(path: Path, out: Path, calibrations: tuple[Calibration, ...]) -> None:
-    """The model of one JSON file with other error bounds, in another or in its own; a training state stays behind."""
+def annotate(
+    path: Path,
+    out: Path,
+    calibrations: tuple[Calibration, ...] | None = None,
+    *,
+    scales: tuple[ErrorScale, ...] | None = None,
+) -> None:
+    """The model of one JSON file with other error bounds or scales of expected errors, in another or in its own.
+
+    What is None stays; a training state stays behind.
+    """
     record, path = open_record(path)
     source, weights = verified(record, "weights", path), out.with_suffix(".safetensors")
     if source.resolve() != weights.resolve():
         with atomic_path(weights) as temporary:
             shutil.copyfile(source, temporary)
     files = {"weights": {"name": weights.name, "sha256": sha256(weights)}}
-    _write_json(out, record | {"calibration": [as_dict(found) for found in calibrations], "files": files})
+    given = {"calibration": calibrations, "expected": scales}
+    changed = {key: [as_dict(part) for part in found] for key, found in given.items() if found is not None}
+    _write_json(out, record | changed | {"files": files})
 
 
 def load_model(path: Path) -> Model:

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayesmri.bounds.left_out import N_FOLDS, SLOPES
+from bayesmri.bounds.left_out import N_FOLDS
 from bayesmri.errors import ConfigError
 
 NEAR = math.log(1.5)  # of accelerations: a scale of R = 4 is none for R = 8
 WORDS = "left-out lines"
+ENOUGH, MANY = 32, 48  # left-out lines that the spread is told for, and beyond which more help no more
 SEEN = (0.05, 0.6, -1.1)  # g where no calibration says otherwise
 
 
@@ -17,17 +18,18 @@ SEEN = (0.05, 0.6, -1.1)  # g where no calibration says otherwise
 class ErrorScale:
     """What other scans tell about a method, at an R and for numbers of coils.
 
-    slopes: b of `bounds/left_out.py`. bias: of the predicted energy of the complex error, actual over predicted.
-    seen: g of the share of that energy which the magnitude sees, κ = κ_r exp(g₀ + g₁ c + g₂ ν): errors of smooth phase
-    are in phase with the image, of which left-out lines, without their mirror images, show only half; noise is not.
-    peak: maximum of the truth over the one expected. spread_db: PSNR ± that held 90 % of the scans.
+    bias: of the energy that left-out lines predict of missing ones, actual over predicted.
+    seen: g of the share of the complex error's energy which the magnitude sees, κ = κ_r exp(g₀ + g₁ c + g₂ ν): errors
+    of smooth phase are in phase with the image, of which left-out lines, without their mirror images, show only half;
+    noise is not in phase.
+    peak: maximum of the truth over the one expected.
+    spread_db: PSNR ± that times (ENOUGH / lines left out)^½ held 90 % of the scans.
     volumes, subjects: fitted with; 0 are the default numbers.
     """
 
     spread_db: float
     arrays: tuple[int, int] = (1, 1)
     acceleration: float = 4.0
-    slopes: tuple[float, float] = SLOPES
     bias: float = 1.0
     seen: tuple[float, float, float] = SEEN
     peak: float = 1.0
@@ -36,7 +38,7 @@ class ErrorScale:
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        numbers = (self.spread_db, self.bias, self.peak, *self.slopes, *self.seen)
+        numbers = (self.spread_db, self.bias, self.peak, *self.seen)
         if not (all(map(math.isfinite, numbers)) and min(self.spread_db, self.bias, self.peak) > 0):
             raise ConfigError(
                 f"got an expected error of bias {self.bias:g}, peak {self.peak:g} and spread {self.spread_db:g} dB, "
@@ -46,6 +48,19 @@ class ErrorScale:
     @property
     def fitted(self) -> bool:
         return self.volumes > 0
+
+    def half_width(self, left_out: int) -> float:
+        """Of the interval of PSNR, in dB: wider where fewer lines tell."""
+        return self.spread_db * math.sqrt(ENOUGH / min(max(left_out, 1), MANY))
+
+    def total(self, missing: float, misfit: float) -> float:
+        """‖e‖² of the coil images from what is expected on missing lines and known on acquired ones."""
+        return self.bias * missing + misfit
+
+    def kappa(self, seen: float, coherence: float, noise: float) -> float:
+        """κ ≤ 1. seen: κ_r. noise: ν, its share of ‖e‖²."""
+        g0, g1, g2 = self.seen
+        return min(1.0, seen * math.exp(g0 + g1 * coherence + g2 * min(1.0, noise)))
 
 
 DEFAULT = ErrorScale(spread_db=3.0)

@@ -11,9 +11,11 @@ from bayesmri.bounds.bound import FLOOR, Region, percent
 from bayesmri.cli.options import SCAN, Scan, Whole
 from bayesmri.cli.output import count, print_json, print_notes
 from bayesmri.cli.progress import progress
+from bayesmri.errors import ConfigError
 from bayesmri.evaluation.request import Track, Wanted
 from bayesmri.machine.memory import keep_memory
 
+BOUND_ONLY = ("level", "samples", "fast", "region", "cap", "floor", "by_file")
 SHARES = ("coverage", "worst", "held_out", "in_foreground")
 
 
@@ -32,6 +34,7 @@ def calibrate(
     floor: float = FLOOR,
     by_file: bool = False,
     track: Track | None = None,
+    expected: Annotated[bool, Parameter(negative=())] = False,
     scan: Scan = SCAN,
     json: bool = False,
 ) -> None:
@@ -72,6 +75,9 @@ def calibrate(
     track
         single, every volume as one coil; multi, every volume as an array (simulated unless it was measured). Without it
         volumes are taken as they are. A model for one coil and arrays has a bound for each: calibrate twice.
+    expected
+        Fit the error that `recon --check` expects of a scan instead, which needs no posterior: its bias, and the
+        interval that holds 90 % of the scans. Wants no level, samples, region, cap or floor.
     json
         Print JSON instead of text.
     """
@@ -89,16 +95,43 @@ def calibrate(
         **scan.values(),
         track=track,
     )
-    from bayesmri.evaluation.calibrate import calibrate_file
+    shown = partial(progress, title="calibrate", unit="volumes")
+    if expected:
+        _check_alone(wanted)
+        from bayesmri.evaluation.expected_scale import fit_file as work
+    else:
+        from bayesmri.evaluation.calibrate import calibrate_file as work
 
-    made = calibrate_file(model, wanted, output, progress=partial(progress, title="calibrate", unit="volumes"))
+    made = work(model, wanted, output, progress=shown)
     print_notes(made["warnings"])
     for line in made["skipped"]:
         print("skipped", " ".join(line.split()), file=sys.stderr)
     if json:
         print_json(made)
         return
-    _say(made)
+    (_say_expected if expected else _say)(made)
+
+
+def _check_alone(wanted: Wanted) -> None:
+    """What only bounds have a use for."""
+    plain = Wanted(data=wanted.data)
+    given = [name for name in BOUND_ONLY if getattr(wanted, name) != getattr(plain, name)]
+    if given:
+        raise ConfigError(f"got --expected with {', '.join(given)}, which only bounds have a use for; leave them out")
+
+
+def _say_expected(made: dict[str, Any]) -> None:
+    coils = "one coil" if made["arrays"][1] == 1 else "arrays"
+    print(
+        f"{made['model']}: {count(made['volumes'], 'volume')} of {count(made['subjects'], 'subject')}, "
+        f"R = {made['acceleration']:g}, {coils}"
+    )
+    print(
+        f"energy of missing lines: {made['bias']:.3g} of what left-out lines say; "
+        f"expected PSNR ± {made['spread_db']:.2g} dB for 90 % of the volumes"
+    )
+    for path in made["outputs"]:
+        print(f"wrote {path}")
 
 
 def _say(made: dict[str, Any]) -> None:

@@ -46,7 +46,7 @@ def calibrate_file(
     """Calibrates a model and writes it with the bound: to `out` (.json, weights beside it), or into its own file."""
 
     path = locate(Path(model))
-    target = _target(path, out)
+    target = target_of(path, out)
     loaded = load_stochastic(model)
     found, facts = calibrate(loaded, wanted, progress=progress)
     annotate(path, target, with_bound(loaded.model, found).calibrations)
@@ -257,7 +257,7 @@ def _seen_before(model: "Model", names: list[str]) -> list[str]:
     return [f"{shown}: the model was trained on files of this name; if they are the same, nothing is promised"]
 
 
-def _target(path: Path, out: Path | None) -> Path:
+def target_of(path: Path, out: Path | None) -> Path:
     """Where the model goes; never into the installed package, nor into a training run."""
     if out is None:
         if path.parent.resolve() == SHIPPED.resolve() or path.with_suffix(".state.safetensors").exists():

@@ -23,11 +23,10 @@ from bayesmri.bounds.expected import ErrorScale, Expected, scale_for
 from bayesmri.bounds.left_out import LEAST, N_FOLDS, folds, lost_share, radius
 from bayesmri.complexes import rss
 from bayesmri.kspace import KSpace
-from bayesmri.metrics import CROP, PSNR_CAP, center_crop
+from bayesmri.metrics import CROP, center_crop
 from bayesmri.physics.fourier import fft2c, ifft2c
+from bayesmri.recon.expectation import TINY, Told, expect
 from bayesmri.recon.method import Method
-
-TINY = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +82,7 @@ def left_out_residual(scan: Scan, s: int, fold: NDArray[np.int64], step: Callabl
     return residual
 
 
-def holdout_energy(scan: Scan, s: int, x: Tensor, scale: ErrorScale, step: Callable[[], None] | None = None) -> HeldOut:
+def holdout_energy(scan: Scan, s: int, x: Tensor, step: Callable[[], None] | None = None) -> HeldOut:
     """What four reconstructions without a quarter of the outer lines each tell about slice s. x: the one with all.
 
     energy is NaN-free and 0 everywhere where too few lines could be left out.
@@ -93,8 +92,8 @@ def holdout_energy(scan: Scan, s: int, x: Tensor, scale: ErrorScale, step: Calla
     z, x = scan.z[s], x.to(scan.z.device)
     residual = left_out_residual(scan, s, fold, step)
     known = _cells(z, mask.ndim)
-    found = lost_share(known, _cells(residual, mask.ndim), mask, fold, slopes=scale.slopes)
-    energy = np.zeros(mask.shape) if found is None else scale.bias * found.energy
+    found = lost_share(known, _cells(residual, mask.ndim), mask, fold)
+    energy = np.zeros(mask.shape) if found is None else found.energy
     power = known[mask].sum() + (0.0 if found is None else found.power[~mask].sum())
     misfit = float(((fft2c(x) - z) * scan.mask.to(z.device)).abs().double().square().sum())
     return HeldOut(residual, energy, float(energy[~mask].sum()), misfit, float(power))
@@ -108,12 +107,7 @@ class Checker:
     scale: ErrorScale
     crop: Callable[[Tensor], Tensor]
     on_step: Callable[[], None] | None = None
-    errors: list[float] = field(default_factory=list)  # ‖|x| − |y|‖² of what is shown
-    complexes: list[float] = field(default_factory=list)
-    powers: list[float] = field(default_factory=list)
-    peaks: list[float] = field(default_factory=list)
-    pixels: list[int] = field(default_factory=list)
-    noise: float = 0.0
+    slices: list[Told] = field(default_factory=list)
 
     @staticmethod
     def of(
@@ -130,83 +124,60 @@ class Checker:
     def add(self, s: int, x: Tensor) -> HeldOut:
         """Slice s, reconstructed as x from all its lines, in the units of the input."""
         x = x.to(self.scan.z.device)
-        held = holdout_energy(self.scan, s, x, self.scale, self.on_step)
+        held = holdout_energy(self.scan, s, x, self.on_step)
         X = self._shown(rss(x)).double()
-        self.pixels.append(X.numel())
         share = float(X.square().sum()) / max(float(x.abs().double().square().sum()), TINY)
-        self.powers.append(share * held.power)
-        self.complexes.append(held.total)
-        error, peak = self._magnitude(s, X, x, held)
-        self.errors.append(error)
-        self.peaks.append(peak)
-        self.noise += self._noise(s)
+        seen, peak, error = self._magnitude(s, X, x, held)
+        self.slices.append(
+            Told(
+                missing=held.missing,
+                misfit=held.misfit,
+                seen=seen,
+                coherence=phase_coherence(self.scan.z[s], self.scan.mask),
+                noise=missing_noise(self.scan.z[s], self.scan.mask),
+                power=share * held.power,
+                peak=peak,
+                pixels=X.numel(),
+                grid=math.prod(self.scan.z.shape[-2:]),
+                error=error,
+            )
+        )
         return held
+
+    @property
+    def left_out(self) -> int:
+        """Lines, or points, of all folds together."""
+        return int((folds(self.scan.mask.cpu().numpy()) >= 0).sum())
 
     def expected(self) -> tuple[Expected | None, str]:
         """Of the volume; None and a reason where it cannot be told."""
-        mask = self.scan.mask
-        fold = folds(mask.cpu().numpy())
-        n_left, exact = int((fold >= 0).sum()), bool(mask.all())
-        cells = "lines" if mask.ndim == 1 else "points"
-        if not exact and n_left < LEAST:
+        exact = bool(self.scan.mask.all())
+        if not exact and self.left_out < LEAST:
+            cells = "lines" if self.scan.mask.ndim == 1 else "points"
             return None, (
-                f"the error to be expected cannot be told: {n_left} {cells} outside the centre are too few to leave "
-                f"some out, {LEAST} are needed"
+                f"the error to be expected cannot be told: {self.left_out} {cells} outside the centre are too few to "
+                f"leave some out, {LEAST} are needed"
             )
-        n, peak = sum(self.pixels), max(self.peaks) * (1.0 if exact else self.scale.peak)
-        mse = math.fsum(self.errors) / n
-        psnr = PSNR_CAP if mse <= peak**2 * 10 ** (-PSNR_CAP / 10) else 10 * math.log10(peak**2 / mse)
-        wide = 0.0 if exact else self.scale.spread_db
-        total = math.fsum(self.complexes)
-        return Expected(
-            psnr=psnr,
-            psnr_low=psnr - wide,
-            psnr_high=min(PSNR_CAP, psnr + wide),
-            nmse=math.fsum(self.errors) / max(math.fsum(self.powers), TINY),
-            rmse=math.sqrt(mse),
-            rmse_complex=math.sqrt(total / (len(self.errors) * math.prod(self.scan.z.shape[-2:]))),
-            slices=tuple(math.sqrt(e / m) for e, m in zip(self.errors, self.pixels, strict=True)),
-            noise_share=0.0 if exact else min(1.0, self.noise / max(total, TINY)),
-            left_out=0 if exact else n_left,
-            exact=exact,
-            fitted=exact or self.scale.fitted,
-            note="" if exact or self.scale.fitted else NOT_FITTED,
-        ), ""
+        return expect(self.slices, self.scale, left_out=0 if exact else self.left_out), ""
 
     def _shown(self, X: Tensor) -> Tensor:
         """As metrics count: the image of the file, its central part."""
         return center_crop(self.crop(X), CROP)
 
-    def _magnitude(self, s: int, X: Tensor, x: Tensor, held: HeldOut) -> tuple[float, float]:
-        """‖ |x| − |y| ‖² of what is shown, κ times the complex energy, and max |y|; exact where nothing is missing.
+    def _magnitude(self, s: int, X: Tensor, x: Tensor, held: HeldOut) -> tuple[float, float, float | None]:
+        """κ_r of what is shown, max |y|, and ‖ |x| − |y| ‖² where nothing is missing, so that y is known.
 
         The maximum lies between that of the image, which has lost detail and noise, and that of |x − e|.
         """
         if bool(self.scan.mask.all()):
             Y = self._shown(rss(ifft2c(self.scan.z[s]))).double()
-            return float((X - Y).square().sum()), float(Y.max())
+            return 1.0, float(Y.max()), float((X - Y).square().sum())
         e = ifft2c(held.residual)
         energy = float(e.abs().double().square().sum())
         if energy == 0 or held.total == 0:
-            return held.total, float(X.max())
+            return 1.0, float(X.max()), None
         Y = self._shown(rss(x - e * math.sqrt(held.total / energy))).double()
-        seen = float((X - Y).square().sum())
-        c, nu = phase_coherence(self.scan.z[s], self.scan.mask), min(1.0, self._noise(s) / held.total)
-        kappa = math.exp(float(np.dot(self.scale.seen, (1.0, c, nu))))
-        return min(held.total, seen * kappa), math.sqrt(float(X.max()) * float(Y.max()))
-
-    def _noise(self, s: int) -> float:
-        """The energy of the noise on the lines of slice s that are missing."""
-        _, Q, H, _ = self.scan.z.shape
-        mask = self.scan.mask
-        samples = Q * int((~mask).sum()) * (H if mask.ndim == 1 else 1)
-        return samples * noise_variance(self.scan.z[s], mask)
-
-
-NOT_FITTED = (
-    "the expected error is by numbers that were fitted to other methods, with a wide interval; bayesmri calibrate "
-    "--expected fits them"
-)
+        return float((X - Y).square().sum()) / held.total, math.sqrt(float(X.max()) * float(Y.max())), None
 
 
 def phase_coherence(z: Tensor, mask: Tensor) -> float:
@@ -244,6 +215,12 @@ def noise_variance(z: Tensor, mask: Tensor) -> float:
     there = mask.to(z.device).expand(k.shape)
     outer = there & (k >= torch.quantile(k[there], 0.9))
     return float(z[..., outer].abs().double().square().median()) / math.log(2)
+
+
+def missing_noise(z: Tensor, mask: Tensor) -> float:
+    """The energy of the noise on what is missing of a slice (Q, H, W)."""
+    Q, H, _ = z.shape
+    return Q * int((~mask).sum()) * (H if mask.ndim == 1 else 1) * noise_variance(z, mask)
 
 
 def _cells(z: Tensor, ndim: int) -> NDArray[np.float64]:

@@ -28,6 +28,8 @@ from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.recon.expectation import TINY, Told, expect
 from bayesmri.recon.method import Method
 
+HOT = 1.8  # times the maximum of the zero-filled image, which few truths exceed
+
 
 @dataclass(frozen=True, eq=False)
 class Scan:
@@ -167,7 +169,8 @@ class Checker:
     def _magnitude(self, s: int, X: Tensor, x: Tensor, held: HeldOut) -> tuple[float, float, float | None]:
         """κ_r of what is shown, max |y|, and ‖ |x| − |y| ‖² where nothing is missing, so that y is known.
 
-        The maximum lies between that of the image, which has lost detail and noise, and that of |x − e|.
+        The maximum lies between that of the image, which has lost detail and noise, and that of |x − e|, and not far
+        above that of the zero-filled image: a hot pixel is none of the truth's.
         """
         if bool(self.scan.mask.all()):
             Y = self._shown(rss(ifft2c(self.scan.z[s]))).double()
@@ -177,7 +180,8 @@ class Checker:
         if energy == 0 or held.total == 0:
             return 1.0, float(X.max()), None
         Y = self._shown(rss(x - e * math.sqrt(held.total / energy))).double()
-        return float((X - Y).square().sum()) / held.total, math.sqrt(float(X.max()) * float(Y.max())), None
+        most = HOT * float(self._shown(rss(ifft2c(self.scan.z[s]))).max())
+        return float((X - Y).square().sum()) / held.total, min(most, math.sqrt(float(X.max()) * float(Y.max()))), None
 
 
 def phase_coherence(z: Tensor, mask: Tensor) -> float:

@@ -21,6 +21,12 @@ STUDIES: dict[str, Kind] = {
         "does the standard deviation tell where the error is, and its size?",
         bounds=True,
     ),
+    "holdout": Kind(
+        "the error expected of a scan from left-out lines, against the actual one",
+        several_accelerations=True,
+        several_models=True,
+        draws=False,
+    ),
     "hallucination": Kind(
         "structures planted and erased: is the standard deviation large where they come out wrong?",
         several_models=True,

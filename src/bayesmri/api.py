@@ -9,7 +9,7 @@ from typing import Any, Literal, SupportsIndex, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesmri.bounds.bound import Region
+from bayesmri.bounds.bound import FLOOR, RELATIVE_FLOOR, Region
 from bayesmri.bounds.expected import Expected
 from bayesmri.checkpoint import load_model as _load
 from bayesmri.checkpoint import save_model as _save
@@ -254,6 +254,7 @@ def calibrate(
     region: Region = "everywhere",
     cap: float | None = None,
     by_file: bool = False,
+    relative: bool = False,
     slices: int | None = None,
     mask: str = "random",
     seed: int = 0,
@@ -268,6 +269,7 @@ def calibrate(
     acceleration: R, the model's own unless given. samples: N, 32 unless given; the bound holds for this number alone.
     region: pixels that are counted, everywhere or foreground.
     cap: the largest share of a subject's pixels that counts as missed; by the number of subjects unless given.
+    relative: to the error that left-out lines tell of a scan; `reconstruct` then has the bound with `check` alone.
     """
 
     loaded = Loaded(model_name(model), Path(), model) if isinstance(model, Model) else load_stochastic(str(model))
@@ -280,6 +282,8 @@ def calibrate(
         region=region,
         cap=_number("cap", cap),
         by_file=by_file,
+        relative=relative,
+        floor=RELATIVE_FLOOR if relative else FLOOR,
         slices=None if slices is None else _whole("slices", slices),
         mask=mask,
         seed=_whole("seed", seed),

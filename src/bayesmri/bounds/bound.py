@@ -2,7 +2,8 @@
 
     |X̄ − Y| ≤ λ (σ̂ + f max X̄)    for a share `level` of the pixels of a new subject
 
-λ is found by `bounds/conformal.py`; the floor f keeps pixels without any spread from having a bound of 0.
+λ is found by `bounds/conformal.py`; the floor f keeps pixels without any spread from having a bound of 0. A relative
+bound has the scan's expected RMS error (`bounds/expected.py`) in the place of max X̄: it widens where more was lost.
 """
 
 import math
@@ -27,6 +28,7 @@ from bayesmri.physics.pattern import (
 Region = Literal["everywhere", "foreground"]
 Images = NDArray[np.float32]
 
+RELATIVE_FLOOR = 0.2  # f of the expected RMS error
 FLOOR = 0.003  # f: gave the narrowest bounds on held-out training subjects
 TOLERANCE = 0.05  # of the number of acquired lines: R = 3.9 is what R = 4 becomes with some numbers of columns
 RARE = 1e-3  # probability that a mask of the setting itself is refused for its centre
@@ -97,6 +99,7 @@ class Calibration:
     counts as missed; 1 counts all. subjects, volumes: calibrated with. slices: middle ones of every volume, None: all.
     coverage, worst: mean over these subjects, and the least covered of them. in_foreground: their mean coverage there,
     whatever the region. held_out: the mean when each subject is left out in turn; None where they are too few for that.
+    relative: the floor is a share of the scan's expected RMS error, not of its maximum.
     provenance: settings, seed, versions, checksums of the data.
     """
 
@@ -113,6 +116,7 @@ class Calibration:
     in_foreground: float | None = None
     held_out: float | None = None
     slices: int | None = None
+    relative: bool = False
     method: str = "conformal risk control over subjects"
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -123,9 +127,10 @@ class Calibration:
                 f"got a bound of factor {self.factor:g}, floor {self.floor:g}, expected finite numbers, floor > 0"
             )
 
-    def bound(self, mean: Images, std: Images) -> Images:
-        """λ (σ̂ + f max X̄) of a volume (slices, h, w), in its units."""
-        found: Images = np.asarray(self.factor * unit_width(mean, std, floor=self.floor), dtype=np.float32)
+    def bound(self, mean: Images, std: Images, rmse: float | None = None) -> Images:
+        """λ (σ̂ + f max X̄) of a volume (slices, h, w), in its units. rmse: expected, for a relative bound."""
+        width = unit_width(mean, std, floor=self.floor, rmse=rmse if self.relative else None)
+        found: Images = np.asarray(self.factor * width, dtype=np.float32)
         return found
 
     @property
@@ -141,9 +146,11 @@ class Calibration:
         )
 
 
-def unit_width(mean: NDArray[np.floating], std: NDArray[np.floating], *, floor: float) -> NDArray[np.float64]:
-    """σ̂ + f max X̄: what λ scales, the same for calibration and use."""
-    width: NDArray[np.float64] = std.astype(np.float64) + floor * float(mean.max())
+def unit_width(
+    mean: NDArray[np.floating], std: NDArray[np.floating], *, floor: float, rmse: float | None = None
+) -> NDArray[np.float64]:
+    """σ̂ + f max X̄, or σ̂ + f RMSE where one is expected: what λ scales, the same for calibration and use."""
+    width: NDArray[np.float64] = std.astype(np.float64) + floor * (float(mean.max()) if rmse is None else rmse)
     return width
 
 

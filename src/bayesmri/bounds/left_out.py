@@ -44,6 +44,11 @@ def folds(mask: Mask) -> NDArray[np.int64]:
     return found
 
 
+def tells(mask: Mask) -> bool:
+    """Whether enough can be left out, or nothing has to be."""
+    return bool(mask.all()) or int((folds(mask) >= 0).sum()) >= LEAST
+
+
 @dataclass(frozen=True, eq=False)
 class LostShare:
     """The fit of one slice. a, b: of the formula; power, share: |z|² and f of every cell, were it missing."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from bayesmri.bounds.bound import FLOOR, Region, percent
+from bayesmri.bounds.bound import FLOOR, RELATIVE_FLOOR, Region, percent
 from bayesmri.cli.options import SCAN, Scan, Whole
 from bayesmri.cli.output import count, print_json, print_notes
 from bayesmri.cli.progress import progress
@@ -15,7 +15,7 @@ from bayesmri.errors import ConfigError
 from bayesmri.evaluation.request import Track, Wanted
 from bayesmri.machine.memory import keep_memory
 
-BOUND_ONLY = ("level", "samples", "fast", "region", "cap", "floor", "by_file")
+BOUND_ONLY = ("level", "samples", "fast", "region", "cap", "floor", "by_file", "relative")
 SHARES = ("coverage", "worst", "held_out", "in_foreground")
 
 
@@ -31,7 +31,8 @@ def calibrate(
     fast: bool = False,
     region: Region = "everywhere",
     cap: float | None = None,
-    floor: float = FLOOR,
+    floor: float | None = None,
+    relative: Annotated[bool, Parameter(negative=())] = False,
     by_file: bool = False,
     track: Track | None = None,
     expected: Annotated[bool, Parameter(negative=())] = False,
@@ -69,7 +70,11 @@ def calibrate(
         itself, at the cost of wide bounds where subjects are few; unless given it is 1 where they are many, else
         2 (1 − LEVEL).
     floor
-        Added to the standard deviation, as a share of the volume's maximum.
+        Added to the standard deviation, as a share of the volume's maximum; 0.003 unless given. With --relative, as a
+        share of the expected error; 0.2 unless given.
+    relative
+        Make the bound relative to the error that `recon --check` expects of the scan: subjects are then covered more
+        alike. Four more reconstructions of every slice, here and in `recon`.
     by_file
         Take every file as a subject of its own, whatever patient it names.
     track
@@ -90,7 +95,8 @@ def calibrate(
         fast=fast,
         region=region,
         cap=cap,
-        floor=floor,
+        floor=(RELATIVE_FLOOR if relative else FLOOR) if floor is None else floor,
+        relative=relative,
         by_file=by_file,
         **scan.values(),
         track=track,
@@ -142,7 +148,8 @@ def _say(made: dict[str, Any]) -> None:
     )
     print(
         f"error bound at {percent(made['level'])} %, {made['region']}: "
-        f"{made['factor']:.3g} (std + {100 * made['floor']:.3g} % of the maximum)"
+        f"{made['factor']:.3g} (std + {100 * made['floor']:.3g} % of the "
+        f"{'expected RMS error' if made['relative'] else 'maximum'})"
     )
     shares = {key: percent(made[key], ".1f") for key in SHARES if made[key] is not None}
     held = f"; each left out in turn: {shares['held_out']} %" if "held_out" in shares else ""

@@ -54,9 +54,10 @@ def calibrate_file(
 
 
 def with_bound(model: "Model", found: Calibration) -> "Model":
-    """The model with one more bound; one of the same level and setting gives way."""
-    kept = [c for c in model.calibrations if (c.level, c.setting) != (found.level, found.setting)]
-    ordered = sorted([*kept, found], key=lambda c: (c.setting.acceleration, c.level, c.setting.samples))
+    """The model with one more bound; one of the same level, setting and kind gives way."""
+    place = (found.level, found.setting, found.relative)
+    kept = [c for c in model.calibrations if (c.level, c.setting, c.relative) != place]
+    ordered = sorted([*kept, found], key=lambda c: (c.setting.acceleration, c.level, c.setting.samples, c.relative))
     return replace(model, calibrations=tuple(ordered))
 
 
@@ -98,18 +99,18 @@ def _gathered(
     """The subjects, the files that they came from with the coils of each, and what had to be left out."""
 
     (R,) = request.accelerations
-    volumes, subjects = Volumes(request), Subjects(wanted.floor, wanted.by_file)
+    volumes, subjects = Volumes(request), Subjects(wanted.floor, wanted.by_file, wanted.relative)
     files: dict[Path, int] = {}
     with counted(progress, request) as advance:
         for path, full in volumes:
             coils = n_coils(full, loaded)
             try:
                 _check_coils(loaded.model, coils)
-                result = sample_volume(full, path, R, loaded, request, fast=wanted.fast)
+                result = sample_volume(full, path, R, loaded, request, fast=wanted.fast, check=wanted.relative)
+                subjects.add(path, result)
             except (DataError, MaskError, ShapeError) as error:
                 volumes.skipped.append(f"{path.name}: {error}")
                 continue
-            subjects.add(path, result)
             files[path] = coils
             advance()
     if not files:
@@ -153,6 +154,7 @@ def fitted(
         in_foreground=math.fsum(body) / len(body) if body else None,
         held_out=math.fsum(x.coverage for x in left) / n if left else None,
         slices=wanted.slices,
+        relative=wanted.relative,
     )
     return found, rows
 

@@ -145,11 +145,20 @@ def n_coils(full: KSpace, loaded: Loaded) -> int:
 
 
 def sample_volume(
-    full: KSpace, path: Path, R: float, loaded: Loaded, request: Request, *, keep: bool = False, fast: bool = False
+    full: KSpace,
+    path: Path,
+    R: float,
+    loaded: Loaded,
+    request: Request,
+    *,
+    keep: bool = False,
+    fast: bool = False,
+    check: bool = False,
 ) -> Reconstruction:
     """N samples of every slice at R, with the truth; a model without a posterior reconstructs once.
 
-    keep: the samples, too. fast: mean and standard deviation are what the model's predictor makes of them.
+    check: with the error that left-out lines tell. keep: the samples, too.
+    fast: mean and standard deviation are what the model's predictor makes of them.
     """
     sampled = undersample(taken(full, loaded), sampling_of(path, R, rules(request)))
     samples = (request.samples or SAMPLES) if loaded.stochastic else 0
@@ -159,6 +168,7 @@ def sample_volume(
         seed=request.seed,
         keep_samples=keep and samples > 0,
         fast=fast,
+        check=check,
         device=request.device,
     )
     return reconstruct(sampled, options)

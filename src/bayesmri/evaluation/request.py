@@ -135,6 +135,7 @@ class Wanted(Acquisition):
     region: the pixels that are counted. cap: the largest share of a subject that counts as missed, None by the number
     of subjects. floor: f. by_file: every file is a subject, whatever patient it names.
     track: every volume as one coil (single) or as an array (multi); None takes them as they are.
+    relative: the floor is a share of the scan's expected RMS error, which left-out lines tell, not of its maximum.
     """
 
     data: Path
@@ -147,6 +148,7 @@ class Wanted(Acquisition):
     floor: float = FLOOR
     by_file: bool = False
     track: Track | None = None
+    relative: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

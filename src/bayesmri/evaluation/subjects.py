@@ -54,18 +54,24 @@ class Subject:
 class Subjects:
     """All subjects, by the patient or subject that a file names, or the file itself where it names none.
 
-    floor: f of w = σ̂ + f max X̄. by_file: every file is a subject of its own, whatever it names.
+    floor: f of w = σ̂ + f max X̄, or where the bound is relative of w = σ̂ + f RMSE, as expected.
+    by_file: every file is a subject of its own, whatever it names.
     """
 
     floor: float = FLOOR
     by_file: bool = False
+    relative: bool = False
     found: dict[str, Subject] = field(default_factory=dict)
 
     def add(self, path: Path, result: Reconstruction) -> None:
         """One volume, reconstructed with σ̂ and truth."""
         if result.std is None or result.truth is None:
             raise DataError(f"got {path.name} without standard deviation or truth, expected both to calibrate")
-        width, Y = common_crop(unit_width(result.mean, result.std, floor=self.floor).astype(np.float32), result.truth)
+        rmse = None if result.expected is None or not self.relative else result.expected.rmse
+        if self.relative and rmse is None:
+            raise DataError("its expected error cannot be told, and the bound is to be relative to it")
+        unit = unit_width(result.mean, result.std, floor=self.floor, rmse=rmse).astype(np.float32)
+        width, Y = common_crop(unit, result.truth)
         error = common_crop(result.mean, result.truth)[0] - Y
         subject = self.found.setdefault(self._name(path, result), Subject())
         subject.files.append(path.name)

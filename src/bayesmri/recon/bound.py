@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmri.bounds.bound import Calibration
+from bayesmri.bounds.expected import Expected
+from bayesmri.bounds.left_out import tells
 from bayesmri.errors import ModelError
 from bayesmri.kspace import KSpace
 from bayesmri.recon.request import Options
@@ -21,9 +23,11 @@ class Chosen:
     calibration: Calibration | None = None
     note: str | None = None
 
-    def bound(self, mean: Images, std: Images | None) -> Images | None:
-        """λ (σ̂ + f max X̄) where a calibration holds."""
-        return None if self.calibration is None or std is None else self.calibration.bound(mean, std)
+    def bound(self, mean: Images, std: Images | None, expected: Expected | None = None) -> Images | None:
+        """λ (σ̂ + f max X̄) where a calibration holds, or with the expected RMS error where it is relative to that."""
+        if self.calibration is None or std is None:
+            return None
+        return self.calibration.bound(mean, std, None if expected is None else expected.rmse)
 
 
 def choose_bound(name: str, known: Sequence[Calibration], kspace: KSpace, asked: Options) -> Chosen:
@@ -41,7 +45,7 @@ def choose_bound(name: str, known: Sequence[Calibration], kspace: KSpace, asked:
     reasons = {c: _misfit(c, kspace, asked) for c in at_level}
     fitting = [c for c, reason in reasons.items() if reason is None]
     if fitting:
-        return Chosen(max(fitting, key=lambda c: c.level))
+        return Chosen(max(fitting, key=lambda c: (c.level, c.relative)))
     said = "; ".join(list(dict.fromkeys(filter(None, reasons.values())))[:3])
     if asked.level is None:
         # without samples nobody expects a bound
@@ -53,6 +57,8 @@ def choose_bound(name: str, known: Sequence[Calibration], kspace: KSpace, asked:
 
 
 def _misfit(calibration: Calibration, kspace: KSpace, asked: Options) -> str | None:
+    if calibration.relative and not (asked.check and tells(kspace.mask)):
+        return "it is relative to the expected error, which --check tells where enough lines can be left out"
     return calibration.setting.misfit(kspace.mask, coils=kspace.z.shape[1], samples=asked.samples, fast=asked.fast)
 
 

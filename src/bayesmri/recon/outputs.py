@@ -91,7 +91,7 @@ def about(result: Reconstruction) -> dict[str, dict[str, object]]:
     found = result.calibration
     if found is None:
         return {} if result.bound_note is None else {"uncertainty_std": {"bound_note": result.bound_note}}
-    names = ("level", "factor", "floor", "region", "cap", "subjects", "guarantee")
+    names = ("level", "factor", "floor", "relative", "region", "cap", "subjects", "guarantee")
     return {"error_bound": {name: getattr(found, name) for name in names}}
 
 

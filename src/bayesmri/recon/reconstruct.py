@@ -160,7 +160,7 @@ def reconstruct(
         result = _with_samples(result, sampled, asked)
     return replace(
         result,
-        error_bound=bounds.bound(result.mean, result.std),
+        error_bound=bounds.bound(result.mean, result.std, expected),
         calibration=bounds.calibration,
         bound_note=bounds.note,
         visibility={} if surveyor is None else surveyor.maps(),

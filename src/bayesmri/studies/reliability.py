@@ -38,7 +38,7 @@ def reliability_study(request: Request, progress: Progress | None) -> Outcome:
     loaded = load_stochastic(request.models[0])
     volumes = Volumes(request)
     level = LEVEL if request.level is None else request.level
-    stored = [found for found in loaded.model.calibrations if found.level == level]
+    stored = [found for found in loaded.model.calibrations if found.level == level and not found.relative]
     subjects = Subjects(stored[0].floor if stored else FLOOR)
     rows: list[dict[str, Any]] = []
     everything: Judged = {region: [] for region in REGIONS}

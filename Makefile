@@ -15,7 +15,7 @@ help:
 	@echo "make oracles  install BART, the ISMRMRD tools and Chromium (Debian, needs root) for more tests"
 
 demo: $(VENV)/.core
-	$(BIN)/bayesmri demo -o out/demo
+	$(BIN)/bayesmri demo -o out/demo --force
 
 test: $(VENV)/.dev $(if $(CI),oracles)
 	@$(MAKE) --no-print-directory lint types unit
@@ -39,7 +39,7 @@ SAMPLES ?= 16
 REUSE ?=
 REUSE_MIDDLE ?=
 REUSE_SAMPLES ?=
-EVALUATE := $(BIN)/bayesmri evaluate --data $(DATA) --track single multi --acceleration 4 8
+EVALUATE := $(BIN)/bayesmri evaluate --force --data $(DATA) --track single multi --acceleration 4 8
 results: $(VENV)/.dev
 	$(EVALUATE) --methods $(METHODS) $(if $(REUSE),--reuse $(REUSE)) -o out/results.json
 	$(EVALUATE) --methods all --slices 1 $(if $(REUSE_MIDDLE),--reuse $(REUSE_MIDDLE)) -o out/results-middle.json

@@ -164,13 +164,13 @@ def draw(name: str, plan: Plan, *, data: Path, scratch: Path, docs: Path) -> Non
     """One study's figure, numbers and block."""
     made = scratch / "made"
     if plan.source == "numbers":
-        record, text = redraw_study(name, docs / "data" / f"{name}.json", made)
+        record, text = redraw_study(name, docs / "data" / f"{name}.json", made, force=True)
     else:
         request = Request(plan.models, _input(plan.source, data, scratch), **plan.options)
-        record, outcome = run_study(name, request, made)
+        record, outcome = run_study(name, request, made, force=True)
         text = outcome.text
         if plan.charts:
-            redraw_study(name, made / f"{name}.json", made)
+            redraw_study(name, made / f"{name}.json", made, force=True)
     page = docs / "studies.md"
     told = replaced(page.read_text(encoding="utf-8"), name, block(name, plan, record, text))
     for folder in ("figures", "data"):
@@ -183,7 +183,7 @@ def draw(name: str, plan: Plan, *, data: Path, scratch: Path, docs: Path) -> Non
 
 def draw_training(name: str, *, scratch: Path, docs: Path) -> None:
     """The figure and the block of trainings, from their numbers."""
-    _, text = draw_curves([str(docs / "data" / f"{name}.json")], scratch / f"{name}.png")
+    _, text = draw_curves([str(docs / "data" / f"{name}.json")], scratch / f"{name}.png", force=True)
     page = docs / "training-log.md"
     new = f"![{name}](figures/{name}.png)\n\nNumbers: [{name}.json](data/{name}.json).\n\n```\n{text}\n```"
     told = replaced(page.read_text(encoding="utf-8"), name, new)

@@ -329,7 +329,7 @@ def test_means_are_over_all_masks_and_volumes_are_counted_once(
     mean = np.mean([r["psnr"] for r in result["rows"] if (r["method"], r["file"]) == ("sense", "one.h5")])
     (line,) = [line for line in page.splitlines() if "| one.h5 |" in line]
     assert line.rstrip("| ").split("| ")[-1] == f"{mean:.2f}"
-    assert main([*argv[:-4], "-o", str(out)]) == 0
+    assert main([*argv[:-4], "-o", str(out), "--force"]) == 0
     assert "masks of every volume" not in out.with_suffix(".md").read_text()
 
 
@@ -349,7 +349,7 @@ def test_results_of_fewer_or_more_masks_are_reused(folder: Path, tmp_path: Path)
     altered(part, 90.0)
     found = by_mask(evaluate(many, reuse=[part]))
     assert found == {key: 90.0 if key[3] == 0 else value for key, value in fresh.items()}
-    evaluate_to(many, part)
+    evaluate_to(many, part, force=True)
     altered(part, 90.0)
     assert by_mask(evaluate(few, reuse=[part])) == {key: 90.0 for key in fresh if key[3] == 0}
     more = by_mask(evaluate(Study(folder, ("zero-filled", "sense"), masks=4), reuse=[part]))

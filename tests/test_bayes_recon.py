@@ -199,7 +199,8 @@ def test_the_file_holds_everything(scans: Path, models: Path, tmp_path: Path) ->
     assert [Path(p).name for p in made["outputs"]] == names
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(names)
     with h5py.File(out) as file:
-        shapes = {name: (item.shape, item.dtype.name) for name, item in file.items()}
+        shapes = {name: (item.shape, item.dtype.name) for name, item in file.items() if name != "messages"}
+        assert set(file["messages"]) == {"notes", "warnings"}
         record = json.loads(file.attrs["provenance"])
         std, samples = file["uncertainty_std"][()], file["samples"][()]
         mean = file["reconstruction"][()]
@@ -236,7 +237,7 @@ def test_the_panel_is_the_papers(
     kspace = kspace if with_truth else KSpace(kspace.z, kspace.mask, kspace.header)
     result = bayesmri.reconstruct(kspace, bayesian(), samples=3)
     drawn_tiles: list[Tile] = []
-    monkeypatch.setattr(outputs, "panel", lambda path, tiles, pixel_aspect: drawn_tiles.extend(tiles))
+    monkeypatch.setattr(outputs, "panel", lambda path, tiles, pixel_aspect, warnings: drawn_tiles.extend(tiles))
     outputs.write_panel(tmp_path / "p.png", result)
     heads = [title.split("\n")[0].split(" ×")[0] for title, _, _ in drawn_tiles]
     middle = ["zero-filled", "deterministic", "mean", "Std"]
@@ -251,7 +252,7 @@ def test_the_panel_is_the_papers(
 
 def test_the_model_is_recorded_by_its_checksum(scans: Path, models: Path, tmp_path: Path) -> None:
     def inputs(model: Path) -> list[dict[str, str]]:
-        reconstruct_file(scans / "one.h5", tmp_path / "o.h5", Options(model=str(model)), Sampling(4))
+        reconstruct_file(scans / "one.h5", tmp_path / "o.h5", Options(model=str(model)), Sampling(4), force=True)
         with h5py.File(tmp_path / "o.h5") as file:
             found: list[dict[str, str]] = json.loads(file.attrs["provenance"])["inputs"]
             return found
@@ -306,7 +307,7 @@ def test_the_command(scans: Path, models: Path, tmp_path: Path, capsys: pytest.C
     assert (made["samples"], made["seed"], made["method"]) == (3, 0, "one")
     with h5py.File(tmp_path / "o.h5") as file:
         assert "samples" not in file
-    assert main([*argv, "--seed", "1", "--keep-samples"]) == 0
+    assert main([*argv, "--seed", "1", "--keep-samples", "--force"]) == 0
     shown = capsys.readouterr().out
     for words in ("zero-filled", "deterministic", "mean ", "3 samples per slice", "% of the mean image"):
         assert words in shown
@@ -324,7 +325,7 @@ def test_progress_counts_samples(scans: Path, models: Path, tmp_path: Path) -> N
 
     for options, total in ((Options(model=str(models / "one.json"), samples=3), 6), (Options(method="tv"), 2)):
         seen.clear()
-        reconstruct_file(scans / "one.h5", tmp_path / "o.h5", options, Sampling(4), progress=progress)
+        reconstruct_file(scans / "one.h5", tmp_path / f"{total}.h5", options, Sampling(4), progress=progress)
         assert seen == [total, *[1] * total]
 
 

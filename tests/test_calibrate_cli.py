@@ -119,8 +119,9 @@ def test_without_asking_a_bound_comes_where_it_holds_and_a_note_where_not(
     said = capsys.readouterr().out
     assert "error bound at 80 %" in said
     assert "on a new subject exchangeable with the 5 calibrated" in said
+    argv += ["--force"]
     assert main([*argv, "--samples", "2", "--nifti"]) == 0
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert f"no error bound of calibrated holds here: it is for {N} samples, not 2" in said
     assert not (tmp_path / "a_bound.nii.gz").exists()
     assert main([*argv, "--json"]) == 0  # no samples: nobody expects one

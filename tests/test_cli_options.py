@@ -56,7 +56,7 @@ def test_samples_want_a_method_that_can_be_sampled(
         assert "samples with methods of which none has a posterior" in refused([*argv, methods], capsys)
     assert not (tmp_path / "results.json").exists()
     for methods in ("zero-filled,drawn", "fixed,drawn"):
-        assert main([*argv, methods]) == 0
+        assert main([*argv, methods, "--force"]) == 0
         assert "drawn, mean of 2" in capsys.readouterr().out
 
 
@@ -71,7 +71,7 @@ def test_an_array_of_one_coil_is_refused(
     assert f"got --coils {coils} with the multi-coil track, expected at least 2" in said
     assert not out.exists()
     assert main([*argv, "--coils", "2"]) == 0
-    assert main(argv) == 0
+    assert main([*argv, "--force"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def recon(run: str, plugin: str, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, Any]:
     capsys.readouterr()
-    words = ["recon", "scan.h5", "-o", f"{run}.h5", "--model", f"runs/{run}", "--acceleration", "4", "--json"]
+    words = [
+        "recon",
+        "scan.h5",
+        "-o",
+        f"{run}.h5",
+        "--model",
+        f"runs/{run}",
+        "--acceleration",
+        "4",
+        "--json",
+        "--force",
+    ]
     assert main([*words, *more, "--plugin", plugin]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
@@ -73,7 +84,7 @@ def test_its_kernels_have_a_posterior_and_it_serves_arrays(folder: Path, capsys:
     assert main(["train", "mine.toml", "-o", "runs/mine", "--plugin", "mine.py", *more]) == 0
     made = recon("mine", "mine.py", capsys, "--samples", "4")
     assert made["uncertainty"]["mean_std"] > 0
-    assert main(["simulate", "--phantom", "head", "-o", "scan.h5", "--size", "96x96", "--coils", "5"]) == 0
+    assert main(["simulate", "--phantom", "head", "-o", "scan.h5", "--size", "96x96", "--coils", "5", "--force"]) == 0
     assert recon("mine", "mine.py", capsys)["coils"] == 5
     assert main(["publish", "runs/mine", "mine-r4", "-o", "given", "--plugin", "mine.py"]) == 0
     assert load_model(Path("given/mine-r4.json")).regularizer.kernels() == ("K",)

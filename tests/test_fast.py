@@ -182,6 +182,7 @@ def test_recon_fast_writes_what_it_did(folder: Path, tmp_path: Path, capsys: pyt
     with h5py.File(tmp_path / "out.h5") as file:
         assert np.isfinite(file["uncertainty_std"][()]).all()
         assert '"fast": true' in file.attrs["provenance"]
+    command += ["--force"]
     assert main([*command, "--model", str(folder / "plain.json")]) == 2
     assert "distill" in capsys.readouterr().err
     assert main(command) == 2
@@ -216,7 +217,7 @@ def test_distill_makes_a_model_with_a_fast_route(tmp_path: Path, capsys: pytest.
     model = load_model(tmp_path / "fast.json")
     assert model.predictor is not None
     assert model.card["predictor"]["kappa"] == told["kappa"] == model.predictor.config.kappa
-    assert main([*command[:4], *small]) == 2  # a model's file has no configuration of its own
+    assert main([*command[:4], *small, "--force"]) == 2  # a model's file has no configuration of its own
     assert "--config" in capsys.readouterr().err
 
 

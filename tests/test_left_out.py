@@ -131,7 +131,7 @@ def test_the_results_and_the_terminal_say_who_is_left_out(
     page = out.with_suffix(".md").read_text()
     assert "## Left out" in page
     assert "- b.h5, R = 4: left out for all methods" in page
-    assert main([*argv, "4", "--json"]) == 0
+    assert main([*argv, "4", "--json", "--force"]) == 0
     told, said = capsys.readouterr()
     assert json.loads(told)["skipped"] == [line for line in record["skipped"] if ", R = 4: " in line]
     assert said.count("skipped ") == 2

@@ -37,13 +37,14 @@ def test_recon_says_what_inspect_says(words: str, tmp_path: Path, capsys: pytest
     assert main(argv) == 0
     said = capsys.readouterr()
     found = inspect_file(path)
-    lines = [f"note: {note}" for note in (*found.notes, *found.warnings)]
+    lines = [f"note: {text}" for text in found.notes] + [f"warning: {text}" for text in found.warnings]
     assert any(words in line for line in lines)
-    assert [line for line in said.err.splitlines() if line.startswith("note: ")] == lines
+    assert [line for line in said.err.splitlines() if line.startswith(("note: ", "warning: "))] == lines
     assert "note: " not in said.out
-    assert main([*argv, "--json"]) == 0
+    assert main([*argv, "--json", "--force"]) == 0
     said = capsys.readouterr()
-    assert json.loads(said.out)["notes"] == [*found.notes, *found.warnings]
+    made = json.loads(said.out)
+    assert (made["notes"], made["warnings"]) == (list(found.notes), list(found.warnings))
     assert any(words in line for line in said.err.splitlines())
 
 
@@ -52,13 +53,13 @@ def test_undersample_says_it_too_and_speaks_of_its_own_mask(tmp_path: Path, caps
     np.save(path, random_kspace(3, 32, 40))
     mask.write_text("0100" * 10)
     assert main(["undersample", str(path), "-o", str(out), "--mask", str(mask), "--json"]) == 0
-    notes = json.loads(capsys.readouterr().out)["notes"]
-    assert [note.split(":")[0] for note in notes] == [
-        "three axes were read as (coils, H, W) of one slice",
-        "the central line of k-space was not acquired",
-    ]
-    assert main(["recon", str(path), "-o", str(out), "--mask", str(mask), "--method", "zero-filled", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["notes"] == notes
+    made = json.loads(capsys.readouterr().out)
+    assert [note.split(":")[0] for note in made["notes"]] == ["three axes were read as (coils, H, W) of one slice"]
+    assert [text.split(":")[0] for text in made["warnings"]] == ["the central line of k-space was not acquired"]
+    argv = ["recon", str(path), "-o", str(out), "--mask", str(mask), "--method", "zero-filled", "--json", "--force"]
+    assert main(argv) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (again["notes"], again["warnings"]) == (made["notes"], made["warnings"])
 
 
 @pytest.mark.parametrize(
@@ -76,14 +77,17 @@ def test_simulate_says_what_it_made_of_the_images(
     nibabel.save(nibabel.Nifti1Image(values, np.eye(4)), path)
     assert main(["simulate", str(path), "-o", str(tmp_path / "out.h5"), "--json"]) == 0
     said = capsys.readouterr()
-    assert [note for note in json.loads(said.out)["notes"] if words in note]
-    assert [line for line in said.err.splitlines() if line.startswith("note: ") and words in line]
+    made = json.loads(said.out)
+    (level,) = [level for level in ("notes", "warnings") if any(words in text for text in made[level])]
+    assert [line for line in said.err.splitlines() if line.startswith(f"{level[:-1]}: ") and words in line]
 
 
 def test_plain_files_need_no_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = write_h5(tmp_path / "plain.h5", {"kspace": random_kspace(2, 2, 32, 40)}), str(tmp_path / "out.h5")
     for argv in (["recon", str(path), "--method", "zero-filled"], ["undersample", str(path)]):
-        assert main([*argv, "-o", out, "--json"]) == 0
+        assert main([*argv, "-o", out, "--json", "--force"]) == 0
         said = capsys.readouterr()
-        assert json.loads(said.out)["notes"] == []
+        made = json.loads(said.out)
+        assert made["notes"] == made["warnings"] == []
         assert "note: " not in said.err
+        assert "warning: " not in said.err

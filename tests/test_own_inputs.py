@@ -67,18 +67,18 @@ def test_what_is_read_is_not_overwritten(here: Path, command: str, capsys: pytes
 
 def test_results_may_be_written_beside_the_model(here: Path) -> None:
     for _ in range(2):
-        assert main(["recon", "scan.h5", "-o", "run/out.h5", "--model", "run", "--acceleration", "4"]) == 0
-    assert main(["evaluate", "--data", ".", "--methods", "zero-filled", "-o", "results.json"]) == 0
-    assert main(["evaluate", "--data", ".", "--methods", "zero-filled", "-o", "results.json"]) == 0
+        assert main(["recon", "scan.h5", "-o", "run/out.h5", "--model", "run", "--acceleration", "4", "--force"]) == 0
+    for _ in range(2):
+        assert main(["evaluate", "--data", ".", "--methods", "zero-filled", "-o", "results.json", "--force"]) == 0
 
 
 def test_curves_do_not_replace_other_numbers(here: Path) -> None:
     (here / "run" / "metrics.jsonl").write_text('{"kind": "train", "step": 5, "loss": 1.0, "elapsed": 60}\n')
     before = contents(here)
-    assert main(["curves", "run", "-o", "model.png"]) == 2
+    assert main(["curves", "run", "-o", "model.png", "--force"]) == 2
     assert contents(here) == before
     for _ in range(2):
-        assert main(["curves", "run", "-o", "curves.png"]) == 0
+        assert main(["curves", "run", "-o", "curves.png", "--force"]) == 0
 
 
 def test_shipped_models_have_no_files_of_the_users() -> None:
@@ -128,7 +128,7 @@ def test_a_method_and_a_model_are_one_too_many(here: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(("R", "far"), [(4, False), (5, False), (8, True), (2, True)])
 def test_other_accelerations_than_those_of_training_are_pointed_out(here: Path, R: float, far: bool) -> None:
     made = reconstruct_file(here / "scan.h5", here / "out.h5", Options(model="tdv-single-r4"), Sampling(R))
-    notes = [note for note in made["notes"] if "extrapolations" in note]
+    notes = [note for note in made["warnings"] if "extrapolations" in note]
     assert len(notes) == far
     if far:
         assert "trained for R = 4 and the data has R = " in notes[0]

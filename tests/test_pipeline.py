@@ -160,12 +160,12 @@ def test_undersampling_to_a_file_keeps_the_window_of_the_image(tmp_path: Path) -
 
 
 def test_the_affine_beside_a_cropped_image_is_the_crops(tmp_path: Path) -> None:
-    out = tmp_path / "out.h5"
+    out, path = tmp_path / "out.h5", oversampled(tmp_path)
     for options, first in (
         (Options(method="zero-filled"), (24, 5)),
         (Options(method="zero-filled", full_fov=True), (0, 0)),
     ):
-        reconstruct_file(oversampled(tmp_path), out, options, nifti=True)
+        reconstruct_file(path, out, options, nifti=True, force=True)
         with h5py.File(out) as file:
             affine = file.attrs["affine"]
         np.testing.assert_allclose(affine[:, 3], AFFINE @ [*first, 0, 1])
@@ -178,7 +178,7 @@ def test_masks_of_the_users_own(tmp_path: Path) -> None:
     np.save(tmp_path / "mask.npy", mask)
     (tmp_path / "mask.txt").write_text("\n".join(str(int(line)) for line in mask))
     for name in ("mask.npy", "mask.txt"):
-        facts = undersample_file(path, tmp_path / "out.h5", Sampling(mask=str(tmp_path / name)))
+        facts = undersample_file(path, tmp_path / "out.h5", Sampling(mask=str(tmp_path / name)), force=True)
         assert facts["acceleration"] == 2
         assert np.array_equal(read_kspace(tmp_path / "out.h5").mask, mask)
 

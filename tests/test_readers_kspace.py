@@ -58,7 +58,7 @@ def test_truth_is_the_image_of_the_right_combination(tmp_path: Path) -> None:
     np.testing.assert_array_equal(multi.truth, rss)
     assert single.header.recon_shape == (8, 8)
     assert single.header.notes == ()
-    assert any("max = 7" in note for note in multi.header.notes)
+    assert any("max = 7" in text for text in multi.header.warnings)
 
 
 @pytest.mark.parametrize(

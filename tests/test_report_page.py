@@ -24,7 +24,7 @@ EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'--><!--
 
 
 def page_of(tmp_path: Path, file: Path, **options: Any) -> Markup:
-    report_file(file, tmp_path / "page.html", **options)
+    report_file(file, tmp_path / "page.html", force=True, **options)
     return Markup(tmp_path / "page.html")
 
 
@@ -327,7 +327,7 @@ def test_the_command_writes_beside_and_prints_json(
     assert made["output"] == "a.recon.html"
     assert made["bytes"] == (tmp_path / "a.recon.html").stat().st_size
     assert (made["slices"], made["slices_shown"], made["samples_shown"], made["notes"]) == (SLICES, SLICES, N, [])
-    assert main(["report", "a.recon.h5"]) == 0
+    assert main(["report", "a.recon.h5", "--force"]) == 0
     assert f"{SLICES} slices, {N} samples of each" in capsys.readouterr().out
 
 

@@ -273,9 +273,9 @@ def test_recon_of_a_network_that_predicts_its_variance(
         assert "kspace_std" not in file
     assert std.shape == (2, 24, 27)
     assert float(std.min()) > 0
-    assert main([*argv, "--json"]) == 0
+    assert main([*argv, "--json", "--force"]) == 0
     assert json.loads(capsys.readouterr().out)["uncertainty"]["max_std"] == pytest.approx(float(std.max()))
-    assert main([*argv[:-2], "--samples", "3"]) == 2
+    assert main([*argv[:-2], "--samples", "3", "--force"]) == 2
     assert "no posterior" in capsys.readouterr().err
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -396,26 +396,30 @@ def test_sensitivities_are_never_overwritten(
         (16, None),
     ],
 )
-def test_notes_say_where_too_little_is_known_of_the_coils(
+def test_warnings_say_where_too_little_is_known_of_the_coils(
     here: Path, central: int, words: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And are silent where sensitivities are given, for one coil, and for methods that want none."""
     made, mask = scan(), lines(every=4, central=central)
     kspace = made.sampled(mask)
-    notes = reconstruct(kspace, MODEL).notes
-    assert len(notes) == (words is not None)
-    assert all(note.startswith(str(words)) for note in notes)
-    assert reconstruct(kspace, MODEL, sensitivities=made.s).notes == ()
-    assert reconstruct(kspace, MODEL, single_coil=True).notes == ()
-    assert reconstruct(kspace, "tv").notes == ()
+
+    def of_coils(warnings: Sequence[str]) -> list[str]:
+        return [text for text in warnings if "--sensitivities" in text]
+
+    warnings = of_coils(reconstruct(kspace, MODEL).warnings)
+    assert len(warnings) == (words is not None)
+    assert all(text.startswith(str(words)) for text in warnings)
+    assert not of_coils(reconstruct(kspace, MODEL, sensitivities=made.s).warnings)
+    assert not of_coils(reconstruct(kspace, MODEL, single_coil=True).warnings)
+    assert not of_coils(reconstruct(kspace, "tv").warnings)
 
     np.save(here / "scan.npy", kspace.z)
     argv = ["recon", "scan.npy", "-o", "out.h5", "--json", "--model", "model.json"]
     assert main(argv) == 0
     said = capsys.readouterr()
-    assert [note for note in json.loads(said.out)["notes"] if "--sensitivities" in note] == list(notes)
-    assert all(f"note: {note}" in said.err.splitlines() for note in notes)
+    assert of_coils(json.loads(said.out)["warnings"]) == warnings
+    assert all(f"warning: {text}" in said.err.splitlines() for text in warnings)
     with h5py.File(here / "out.h5") as file:
-        assert file["reconstruction"].attrs.get("notes", "") == "\n".join(notes)
-    assert main([*argv, "--sensitivities", "maps.npy"]) == 0
-    assert not [note for note in json.loads(capsys.readouterr().out)["notes"] if "--sensitivities" in note]
+        assert of_coils(file["reconstruction"].attrs.get("warnings", "").split("\n")) == warnings
+    assert main([*argv, "--sensitivities", "maps.npy", "--force"]) == 0
+    assert not of_coils(json.loads(capsys.readouterr().out)["warnings"])

@@ -22,6 +22,7 @@ from bayesmri.evaluation.cohort import Loaded, load_stochastic
 from bayesmri.evaluation.request import Wanted
 from bayesmri.io.acquired import finish, mask_from_file
 from bayesmri.io.guard import one_line
+from bayesmri.io.inspect import data_messages, mask_messages
 from bayesmri.io.sensitivity_maps import with_sensitivities
 from bayesmri.kspace import Header, Images, KSpace, check_finite
 from bayesmri.model import Model
@@ -99,12 +100,14 @@ def undersample(
     mask: str | Path | ArrayLike = "random",
     offset: SupportsIndex | None = None,
     seed: SupportsIndex = 0,
+    strict: bool = False,
 ) -> KSpace:
     """Exactly round(W/R) lines of fully sampled data; `truth` of the result is the fully sampled image.
 
     acceleration: R, 4 unless given or the mask is one's own.
     mask: random, equispaced, partial-fourier, poisson, elliptical, a file, or an array of 0 and 1, one for each column,
         or one for each row and column.
+    strict: raise a StrictError where there is something to warn of.
     """
     full, own = _as_kspace(kspace), not isinstance(mask, str) or mask not in RULES
     sampling = Sampling(
@@ -115,9 +118,13 @@ def undersample(
         _whole("seed", seed),
     )
     if isinstance(mask, str | Path):
-        return _undersample(full, sampling)
-    check_full(full)
-    return keep_lines(full, mask_from_file(_array("the mask", mask), full.z.shape[-1]))
+        sampled = _undersample(full, sampling)
+    else:
+        check_full(full)
+        sampled = keep_lines(full, mask_from_file(_array("the mask", mask), full.z.shape[-1]))
+    if strict:
+        (data_messages(full) + mask_messages(sampled.mask)).check(strict=True)
+    return sampled
 
 
 def load_model(path: str | Path) -> "Model":
@@ -169,6 +176,7 @@ def reconstruct(
     full_fov: bool = False,
     sensitivities: ArrayLike | None = None,
     visibility: Sequence[str] = (),
+    strict: bool = False,
 ) -> "Reconstruction":
     """A value with `mean` (also called `image`), `zero_filled`, `mask` and `metrics(truth)`; with samples also `std`.
 
@@ -190,6 +198,8 @@ def reconstruct(
         that know coils; estimated from the central lines unless given.
     visibility: templates such as "lesion:3:0.3"; `visibility` of the result has, by these texts, `mean` in percent of
         the contrast that would survive at every place, `worst` over directions, and `visible_from`.
+    strict: raise a StrictError where there are warnings, which `warnings` of the result would hold; `notes` has what
+        was done or assumed.
     """
 
     method, learned = _named(model)
@@ -208,6 +218,7 @@ def reconstruct(
         level=_number("level", level),
         check=check,
         visibility=_texts("visibility", visibility),
+        strict=strict,
     )
     measured = _as_kspace(kspace)
     if sensitivities is not None:

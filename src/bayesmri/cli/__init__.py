@@ -1,7 +1,7 @@
 """The command `bayesmri`: each verb parses, calls one function of the pipeline, and prints.
 
 Exit codes: 0 done, 1 failed, 2 misused or too much for the memory there is (one line on stderr says what was got, what
-was expected, what to do).
+was expected, what to do). With --json the same is also on stdout: {"error": {"kind": …, "message": …}}.
 """
 
 import io
@@ -9,7 +9,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import metadata
+from typing import Any
 
 from cyclopts import App, CycloptsError, Group
 
@@ -21,6 +23,7 @@ from bayesmri.cli.distill import distill
 from bayesmri.cli.evaluate import evaluate
 from bayesmri.cli.inspect import inspect
 from bayesmri.cli.models import models
+from bayesmri.cli.output import print_json
 from bayesmri.cli.publish import publish
 from bayesmri.cli.recon import recon
 from bayesmri.cli.report import report
@@ -28,7 +31,7 @@ from bayesmri.cli.simulate import simulate
 from bayesmri.cli.study import listed, study
 from bayesmri.cli.train import train
 from bayesmri.cli.undersample import undersample
-from bayesmri.errors import BayesMRIError, ConfigError
+from bayesmri.errors import BayesMRIError, ConfigError, StrictError
 from bayesmri.registry import load_plugin
 
 Verb = Callable[..., None]
@@ -88,30 +91,57 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # names of files may hold what the terminal's encoding cannot show
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    words = sys.argv[1:] if argv is None else [str(word) for word in argv]
     try:
-        words = _without_plugins(sys.argv[1:] if argv is None else [str(word) for word in argv])
-        build_app()(words, exit_on_error=False, print_error=False)
+        build_app()(_without_plugins(words), exit_on_error=False, print_error=False)
         if sys.stdout is not None:
             sys.stdout.flush()  # a reader that has gone is noticed here, and not in the interpreter's last breath
-    except CycloptsError as error:
-        return _complain(f"{error} (see bayesmri --help)", MISUSED)
-    except BayesMRIError as error:
-        return _complain(error, MISUSED)
-    except KeyboardInterrupt:
-        return _complain("interrupted; no file was left half-written", INTERRUPTED)
     except BrokenPipeError:
         _drop_output()
         return FAILED
-    except OSError as error:
-        _drop_output()
-        return _complain(f"the system refused: {error}", FAILED)
-    except Exception as error:
-        if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _lacks_memory(str(error))):
-            return _complain(_memory_advice(str(error)), MISUSED)
-        if os.environ.get("BAYESMRI_DEBUG"):
+    except (Exception, KeyboardInterrupt) as error:
+        kind, message, code = _explained(error)
+        if kind == "InternalError" and os.environ.get("BAYESMRI_DEBUG"):
             raise
-        return _complain(f"internal error, {type(error).__name__}: {error} (set BAYESMRI_DEBUG=1 for details)", FAILED)
+        if as_json(words):
+            _tell_json(kind, message, error)
+        if isinstance(error, OSError):
+            _drop_output()
+        return _complain(message, code)
     return DONE
+
+
+def _explained(error: BaseException) -> tuple[str, str, int]:
+    """(kind, one line, exit code) of whatever went wrong."""
+    said = " ".join(str(error).split())
+    if isinstance(error, CycloptsError):
+        return "UsageError", f"{said} (see bayesmri --help)", MISUSED
+    if isinstance(error, BayesMRIError):
+        return type(error).__name__, said, MISUSED
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted", "interrupted; no file was left half-written", INTERRUPTED
+    if isinstance(error, OSError):
+        return "SystemError", f"the system refused: {said}", FAILED
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _lacks_memory(said)):
+        return "OutOfMemory", _memory_advice(said), MISUSED
+    told = f"internal error, {type(error).__name__}: {said} (set BAYESMRI_DEBUG=1 for details)"
+    return "InternalError", told, FAILED
+
+
+def as_json(words: Sequence[str]) -> bool:
+    """Whether JSON was asked for, also where the rest of the line cannot be parsed; the last word on it counts."""
+    flags = {"--json": True, "--json=true": True, "--no-json": False, "--json=false": False}
+    asked = [flags[word] for word in words if word in flags]
+    return bool(asked) and asked[-1]
+
+
+def _tell_json(kind: str, message: str, error: BaseException) -> None:
+    told: dict[str, Any] = {"kind": kind, "message": message}
+    if isinstance(error, StrictError):
+        told["warnings"] = list(error.warnings)
+    with suppress(OSError):  # where nobody listens, the line on stderr is left
+        print_json({"error": told})
+        sys.stdout.flush()
 
 
 def _without_plugins(words: Sequence[str]) -> list[str]:

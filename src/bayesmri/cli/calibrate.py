@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from bayesmri.bounds.bound import FLOOR, RELATIVE_FLOOR, Region, percent
 from bayesmri.cli.options import SCAN, Scan, Whole
-from bayesmri.cli.output import count, print_json, print_notes
+from bayesmri.cli.output import count, print_json, print_messages
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
 from bayesmri.evaluation.request import Track, Wanted
@@ -37,6 +37,7 @@ def calibrate(
     track: Track | None = None,
     expected: Annotated[bool, Parameter(negative=())] = False,
     scan: Scan = SCAN,
+    force: bool = False,
     json: bool = False,
 ) -> None:
     """Scale the standard deviation of MODEL into error bounds, with subjects it has not seen, and store them with it.
@@ -83,6 +84,8 @@ def calibrate(
     expected
         Fit the error that `recon --check` expects of a scan instead, which needs no posterior: its bias, and the
         interval that holds 90 % of the scans. Wants no level, samples, region, cap or floor.
+    force
+        Overwrite outputs that are there.
     json
         Print JSON instead of text.
     """
@@ -108,8 +111,8 @@ def calibrate(
     else:
         from bayesmri.evaluation.calibrate import calibrate_file as work
 
-    made = work(model, wanted, output, progress=shown)
-    print_notes(made["warnings"])
+    made = work(model, wanted, output, force=force, progress=shown)
+    print_messages(made)
     for line in made["skipped"]:
         print("skipped", " ".join(line.split()), file=sys.stderr)
     if json:

@@ -11,6 +11,7 @@ from bayesmri.cli.output import print_json
 def curves(
     *runs: str,
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("curves.png"),
+    force: bool = False,
     json: bool = False,
 ) -> None:
     """Draw how trainings went: loss, and the gain over zero filling on held-out slices, over hours.
@@ -24,12 +25,14 @@ def curves(
         on with its curve NAME.
     output
         Figure to write; the numbers go to a .json of the same name.
+    force
+        Overwrite outputs that are there.
     json
         Print JSON instead of text.
     """
     from bayesmri.evaluation.curves import draw_curves
 
-    numbers, text = draw_curves(runs, output)
+    numbers, text = draw_curves(runs, output, force=force)
     if json:
         print_json(numbers)
         return

@@ -4,25 +4,28 @@ from functools import partial
 from pathlib import Path
 
 from bayesmri.cli.options import Out
-from bayesmri.cli.output import print_json, print_metrics, sampling_line
+from bayesmri.cli.output import print_json, print_messages, print_metrics, sampling_line
 from bayesmri.cli.progress import progress
 
 NAMES = {"tv": "total variation"}
 
 
-def demo(*, output: Out = Path("out/demo"), json: bool = False) -> None:
+def demo(*, output: Out = Path("out/demo"), force: bool = False, json: bool = False) -> None:
     """Simulate an undersampled multi-coil scan of a real head slice, reconstruct it, and say where to look.
 
     Parameters
     ----------
     output
         Folder to write to.
+    force
+        Overwrite outputs that are there.
     json
         Print JSON instead of text.
     """
     from bayesmri.recon.demo import demo as run
 
-    made = run(output, progress=partial(progress, title="demo", unit="steps"))
+    made = run(output, force=force, progress=partial(progress, title="demo", unit="steps"))
+    print_messages(made)
     if json:
         print_json(made)
         return

@@ -23,6 +23,7 @@ def distill(
     features: Whole = 16,
     seed: Whole = 1,
     device: str = "cpu",
+    force: bool = False,
     json: bool = False,
 ) -> None:
     """Teach a model of RUN the fast route of `recon --fast`, and write it with its predictor.
@@ -49,6 +50,8 @@ def distill(
         Seed of slices, masks, samples and updates.
     device
         auto, cpu, cuda or cuda:N; auto takes CUDA where there is any.
+    force
+        Overwrite outputs that are there.
     json
         Print JSON instead of text.
     """
@@ -57,7 +60,7 @@ def distill(
 
     wanted = DistillConfig(elements=elements, samples=samples, iterations=iterations, features=features, seed=seed)
     shown = partial(progress, title="distill", unit="steps")
-    made = distill_file(run, output, wanted, recipe=config, device=device, progress=shown)
+    made = distill_file(run, output, wanted, recipe=config, device=device, force=force, progress=shown)
     if json:
         print_json(made)
         return

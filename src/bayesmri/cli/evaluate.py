@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bayesmri.cli.options import SCAN, Out, Scan, Whole
-from bayesmri.cli.output import count, print_json
+from bayesmri.cli.output import count, print_json, print_messages
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
 from bayesmri.evaluation.request import Study, Track, setting_name
@@ -27,6 +27,7 @@ def evaluate(
     reuse: Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")] = (),
     single_coil: bool = False,
     scan: Scan = SCAN,
+    force: bool = False,
     json: bool = False,
 ) -> None:
     """Compare methods on every volume of a folder: the same coil images and masks for each; one row per volume.
@@ -59,6 +60,8 @@ def evaluate(
         joins a finished table.
     single_coil
         Combine measured coil arrays into one emulated coil first.
+    force
+        Overwrite outputs that are there.
     json
         Print the rows as JSON instead of a table of means.
     """
@@ -82,8 +85,9 @@ def evaluate(
     from bayesmri.report.tables import text
 
     result = evaluate_to(
-        study, output, reuse=reuse, progress=partial(progress, title="evaluate", unit="reconstructions")
+        study, output, reuse=reuse, force=force, progress=partial(progress, title="evaluate", unit="reconstructions")
     )
+    print_messages(result)
     for line in result["skipped"]:
         print("skipped", " ".join(line.split()), file=sys.stderr)
     if json:

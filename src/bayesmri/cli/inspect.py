@@ -4,19 +4,23 @@ from pathlib import Path
 
 from bayesmri.cli.output import print_json
 from bayesmri.io.inspect import Inspection, inspect_file
+from bayesmri.messages import Messages
 
 
-def inspect(file: Path, /, *, json: bool = False) -> None:
+def inspect(file: Path, /, *, strict: bool = False, json: bool = False) -> None:
     """Say what FILE is: format, sizes, coils, the acceleration found, header facts, and what looks wrong.
 
     Parameters
     ----------
     file
         Raw k-space (fastMRI or ISMRMRD HDF5, BART .cfl, .npy, .npz) or magnitude images (DICOM, NIfTI, HDF5).
+    strict
+        Treat warnings as errors: list them and exit with 2.
     json
         Print JSON instead of text.
     """
     found = inspect_file(file)
+    Messages(found.notes, found.warnings).check(strict=strict)
     if json:
         print_json(found.as_json())
     else:

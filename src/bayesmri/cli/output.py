@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -32,7 +32,8 @@ def count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def print_notes(notes: Iterable[str]) -> None:
-    """What commands found odd in a file, for people: one line each, beside the results and not among them."""
-    for note in notes:
-        print("note:", " ".join(note.split()), file=sys.stderr)
+def print_messages(made: Mapping[str, Any]) -> None:
+    """Notes and warnings of what was made, for people: one line each, beside the results and not among them."""
+    for level, word in (("notes", "note:"), ("warnings", "warning:")):
+        for text in made.get(level, ()):
+            print(word, " ".join(text.split()), file=sys.stderr)

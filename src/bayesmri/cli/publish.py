@@ -19,6 +19,7 @@ def publish(
     licence: str | None = None,
     processor: str | None = None,
     limit: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    force: bool = False,
     json: bool = False,
 ) -> None:
     """Make a model to give away of a training run: NAME.json with a card, and NAME.safetensors.
@@ -39,10 +40,12 @@ def publish(
         Processor that the model was trained on, in place of what the run says.
     limit
         A further sentence for the limits on the card; may be repeated.
+    force
+        Overwrite outputs that are there.
     json
         Print JSON instead of text.
     """
-    wanted = Publication(run, name, output, results, licence, processor, limit)
+    wanted = Publication(run, name, output, results, licence, processor, limit, force)
     from bayesmri.evaluation.publish import publish as run_publish
 
     made = run_publish(wanted)

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from bayesmri.bounds.bound import percent
 from bayesmri.cli.options import Whole
-from bayesmri.cli.output import count, print_json, print_metrics, print_notes, sampling_line
+from bayesmri.cli.output import count, print_json, print_messages, print_metrics, sampling_line
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
 from bayesmri.machine.memory import keep_memory
@@ -44,6 +44,8 @@ def recon(
     device: str = "cpu",
     nifti: bool = False,
     png: bool = False,
+    strict: bool = False,
+    force: bool = False,
     json: bool = False,
 ) -> None:
     """Reconstruct FILE; an undersampled file as it is, a fully sampled one after undersampling it on the fly.
@@ -108,6 +110,10 @@ def recon(
     png
         Also write OUT.png: truth, zero-filled, reconstruction (with samples: deterministic, mean, standard
         deviation and error bound) and error of the middle slice.
+    strict
+        Treat warnings as errors: list them, write nothing and exit with 2.
+    force
+        Overwrite outputs that are there.
     json
         Print JSON instead of text.
     """
@@ -132,6 +138,7 @@ def recon(
         level=level,
         check=check,
         visibility=visibility,
+        strict=strict,
     )
     made = reconstruct_file(
         file,
@@ -141,15 +148,14 @@ def recon(
         sensitivities=sensitivities,
         nifti=nifti,
         png=png,
+        force=force,
         progress=partial(progress, title=model or options.method, unit="samples" if options.samples else "slices"),
     )
-    print_notes(made["notes"])
+    print_messages(made)
     if json:
         print_json(made)
         return
     print(f"{made['file']}: {count(made['slices'], 'slice')}, {sampling_line(made)}")
-    if "chosen" in made:
-        print(f"auto chose {made['chosen']}")
     print(f"reconstructed by {made['method']} in {made['seconds']:.1f} s{samples_words(made)}")
     if "expected" in made:
         print(expected_line(made["expected"]))
@@ -192,9 +198,7 @@ def visibility_line(text: str, found: Mapping[str, float]) -> str:
 
 
 def bound_lines(made: Mapping[str, Any]) -> list[str]:
-    """How wide the error bound is and what it promises; or why there is none."""
-    if "bound_note" in made:
-        return [made["bound_note"]]
+    """How wide the error bound is and what it promises; why there is none is among the notes."""
     if "error_bound" not in made:
         return []
     bound = made["error_bound"]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from bayesmri.cli.output import count, print_json
+from bayesmri.cli.output import count, print_json, print_messages
 from bayesmri.recon.files import with_ending
 from bayesmri.recon.page import MEGABYTES, report_file
 
@@ -16,6 +16,7 @@ def report(
     *,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     megabytes: float = MEGABYTES,
+    force: bool = False,
     json: bool = False,
 ) -> None:
     """Make one HTML page of a reconstruction: images by slice, uncertainty, samples, k-space, metrics, origin.
@@ -31,15 +32,16 @@ def report(
     megabytes
         Largest size of the page's data. Where a volume needs more, the deterministic image is left out, then samples,
         k-space and outer slices, and the page says so.
+    force
+        Overwrite outputs that are there.
     json
         Print JSON instead of text.
     """
-    made = report_file(file, output or with_ending(Path(file.name), ".html"), megabytes=megabytes)
+    made = report_file(file, output or with_ending(Path(file.name), ".html"), megabytes=megabytes, force=force)
+    print_messages(made)
     if json:
         print_json(made)
         return
     samples = f", {count(made['samples_shown'], 'sample')} of each" if made["samples_shown"] else ""
     print(f"{made['file']}: {count(made['slices_shown'], 'slice')}{samples}")
-    for note in made["notes"]:
-        print(f"note: {note}")
     print(f"wrote {made['output']} ({made['bytes'] / 1e6:.1f} MB)")

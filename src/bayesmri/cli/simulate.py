@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from bayesmri.cli.options import Out, Whole, parse_shape
-from bayesmri.cli.output import count, print_json, print_notes
+from bayesmri.cli.output import count, print_json, print_messages
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
 from bayesmri.recon.files import PhantomRequest, simulate_file
@@ -23,6 +23,7 @@ def simulate(
     coils: Whole = 1,
     snr: float | None = None,
     seed: Whole = 0,
+    force: bool = False,
     json: bool = False,
 ) -> None:
     """Simulate fully sampled k-space (smooth phase, coils around the object, noise) in fastMRI's layout.
@@ -47,13 +48,15 @@ def simulate(
         Power signal-to-noise ratio of k-space in dB; no noise unless given.
     seed
         Seed of anatomy, phase, coils and noise.
+    force
+        Overwrite outputs that are there.
     json
         Print JSON instead of text.
     """
     source = _source(images, phantom, contrast, size, slices)
     bar = partial(progress, title="simulate")
-    made = simulate_file(source, output, coils=coils, snr_db=snr, seed=seed, progress=bar)
-    print_notes(made["notes"])
+    made = simulate_file(source, output, coils=coils, snr_db=snr, seed=seed, force=force, progress=bar)
+    print_messages(made)
     if json:
         print_json(made)
     else:

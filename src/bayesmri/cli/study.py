@@ -32,6 +32,7 @@ def study(
     level: float | None = None,
     numbers: Path | None = None,
     scan: Scan = SCAN,
+    force: bool = False,
     json: bool = False,
 ) -> None:
     """Make one of the studies: numbers in DIR/NAME.json, with their origin, and a figure in DIR/NAME.png.
@@ -62,11 +63,13 @@ def study(
     numbers
         The .json file of a study made before: draw its figure again, of the numbers alone. Studies whose figures show
         images have to be made again instead.
+    force
+        Overwrite outputs that are there.
     json
         Print the numbers as JSON instead of text.
     """
     if numbers is not None:
-        _redraw(name, numbers, output, given=bool(model) or data is not None, as_json=json)
+        _redraw(name, numbers, output, given=bool(model) or data is not None, force=force, as_json=json)
         return
     request = Request(
         models=model,
@@ -84,7 +87,7 @@ def study(
     shown = partial(progress, title=name, unit="iterations" if searches else "reconstructions")
     from bayesmri.studies.run import run_study
 
-    record, outcome = run_study(name, request, output, progress=shown)
+    record, outcome = run_study(name, request, output, force=force, progress=shown)
     if json:
         print_json(record)
         return
@@ -94,12 +97,12 @@ def study(
     print(f"wrote {output / name}.json, {output / name}.png")
 
 
-def _redraw(name: str, numbers: Path, output: Path, *, given: bool, as_json: bool) -> None:
+def _redraw(name: str, numbers: Path, output: Path, *, given: bool, force: bool, as_json: bool) -> None:
     if given:
         raise ConfigError("got --numbers with models or data, but the figure is of the numbers alone; leave them out")
     from bayesmri.studies.redraw import redraw_study
 
-    record, text = redraw_study(name, numbers, output)
+    record, text = redraw_study(name, numbers, output, force=force)
     if as_json:
         print_json(record)
     else:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bayesmri.cli.options import Out, Whole
-from bayesmri.cli.output import print_json, print_notes, sampling_line
+from bayesmri.cli.output import print_json, print_messages, sampling_line
 from bayesmri.recon.acquisition import RULES, Sampling
 from bayesmri.recon.files import undersample_file
 
@@ -20,6 +20,8 @@ def undersample(
     single_coil: bool = False,
     truth: bool = True,
     seed: Whole = 0,
+    strict: bool = False,
+    force: bool = False,
     json: bool = False,
 ) -> None:
     """Keep exactly round(W/R) of the W lines of a fully sampled FILE, or round(HW/R) of its points.
@@ -45,14 +47,20 @@ def undersample(
         Keep the fully sampled image in the output, so that reconstructions of it can be judged.
     seed
         Seed of the mask.
+    strict
+        Treat warnings as errors: list them, write nothing and exit with 2.
+    force
+        Overwrite outputs that are there.
     json
         Print JSON instead of text.
     """
     if acceleration is None and mask in RULES:
         acceleration = 4.0
     sampling = Sampling(acceleration, center_fraction, mask, offset, seed)
-    made = undersample_file(file, output, sampling, keep_truth=truth, single_coil=single_coil)
-    print_notes(made["notes"])
+    made = undersample_file(
+        file, output, sampling, keep_truth=truth, single_coil=single_coil, strict=strict, force=force
+    )
+    print_messages(made)
     if json:
         print_json(made)
     else:

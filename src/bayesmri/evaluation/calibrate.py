@@ -41,12 +41,15 @@ LEAST = 3  # subjects: of fewer nothing can be left out and the rest still compa
 
 
 def calibrate_file(
-    model: str, wanted: Wanted, out: Path | None = None, *, progress: Progress | None = None
+    model: str, wanted: Wanted, out: Path | None = None, *, force: bool = False, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Calibrates a model and writes it with the bound: to `out` (.json, weights beside it), or into its own file."""
+    """Calibrates a model and writes it with the bound: to `out` (.json, weights beside it), or into its own file.
+
+    force: `out` may be there. A model's own file gains a bound and loses nothing, and needs no force.
+    """
 
     path = locate(Path(model))
-    target = target_of(path, out)
+    target = target_of(path, out, force=force)
     loaded = load_stochastic(model)
     found, facts = calibrate(loaded, wanted, progress=progress)
     annotate(path, target, with_bound(loaded.model, found).calibrations)
@@ -259,7 +262,7 @@ def _seen_before(model: "Model", names: list[str]) -> list[str]:
     return [f"{shown}: the model was trained on files of this name; if they are the same, nothing is promised"]
 
 
-def target_of(path: Path, out: Path | None) -> Path:
+def target_of(path: Path, out: Path | None, *, force: bool) -> Path:
     """Where the model goes; never into the installed package, nor into a training run."""
     if out is None:
         if path.parent.resolve() == SHIPPED.resolve() or path.with_suffix(".state.safetensors").exists():
@@ -269,8 +272,9 @@ def target_of(path: Path, out: Path | None) -> Path:
         raise ConfigError(f"got the output {out.name}, expected a name that ends in .json, with the weights beside it")
     if out.parent.resolve() == SHIPPED.resolve():
         raise OutputError(f"cannot write {out.name} into the installed package: give a folder of your own")
+    own = out.resolve() == path.resolve()
     for file in (out, out.with_suffix(".safetensors")):
-        check_target(file)
+        check_target(file, force=force or own)
     if out.exists() and out.resolve() != path.resolve() and out.with_suffix(".state.safetensors").exists():
         raise ModelError(f"{out.name} is a checkpoint of a training run: give another name")
     return out

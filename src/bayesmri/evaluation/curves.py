@@ -15,18 +15,19 @@ from bayesmri.training.journal import JOURNAL, journal_lines
 KEPT = ("psnr", "psnr_zero_filled", "ssim", "psnr_sample")
 
 
-def draw_curves(runs: Sequence[str], out: Path) -> tuple[dict[str, Any], str]:
+def draw_curves(runs: Sequence[str], out: Path, *, force: bool = False) -> tuple[dict[str, Any], str]:
     """OUT.png with the numbers in OUT.json beside it; returns them and a table.
 
     runs: folders of runs, those joined by + one after the other, as parts of one training, which NAME= before them
         names; or the .json of an earlier figure, whose runs may be gone. NAME=FILE.json+RUN goes on with its curve.
+    force: OUT may be there.
     """
 
     if not runs:
         raise ConfigError("no run was named: give folders that train --out wrote, such as runs/small")
     targets = (out.with_suffix(".png"), out.with_suffix(".json"))
     for target in targets:
-        check_target(target)
+        check_target(target, force=force)
     if targets[1].exists() and "curves" not in _loaded(targets[1]):
         raise OutputError(f"{targets[1].name} is no file of curves, and would be replaced: give another name")
     try:

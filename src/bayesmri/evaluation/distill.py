@@ -27,17 +27,18 @@ def distill_file(
     *,
     recipe: Path | None = None,
     device: str = "cpu",
+    force: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Reads the model of a run, writes it with a predictor to `out` (.json, weights beside it).
 
     recipe: the training configuration that says where data come from; the run's own unless given.
-    device: auto, cpu, cuda or cuda:N.
+    device: auto, cpu, cuda or cuda:N. force: `out` may be there, and is overwritten.
     """
     if out.suffix != ".json":
         raise ConfigError(f"got the output {out.name}, expected a name that ends in .json, with the weights beside it")
-    check_target(out)
-    check_target(out.with_suffix(".safetensors"))
+    for file in (out, out.with_suffix(".safetensors")):
+        check_target(file, force=force)
     recipe = recipe or run / "config.toml"
     if not recipe.is_file():
         raise ConfigError(f"{run} has no config.toml that says where its data are: give one with --config")

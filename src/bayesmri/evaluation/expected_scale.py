@@ -171,11 +171,11 @@ def quantile(values: NDArray[np.float64], w: Weights, q: float) -> float:
 
 
 def fit_file(
-    model: str, wanted: Wanted, out: Path | None = None, *, progress: Progress | None = None
+    model: str, wanted: Wanted, out: Path | None = None, *, force: bool = False, progress: Progress | None = None
 ) -> dict[str, Any]:
     """The expected error of a model, fitted to a folder, and stored with it as `calibrate_file` does with bounds."""
     path = locate(Path(model))
-    target = target_of(path, out)
+    target = target_of(path, out, force=force)
     loaded = load(model)
     scale, facts = fit(loaded, wanted, progress=progress)
     annotate(path, target, scales=with_scale(loaded.model, scale).scales)

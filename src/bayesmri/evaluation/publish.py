@@ -21,7 +21,7 @@ def publish(wanted: Publication) -> dict[str, Any]:
     """Writes NAME.json and NAME.safetensors; returns the card and the files."""
     target = wanted.out / f"{wanted.name}.json"
     for file in (target, target.with_suffix(".safetensors")):
-        check_target(file)
+        check_target(file, force=wanted.force)
     results = None if wanted.results is None else _read_results(wanted.results)
 
     path = locate(wanted.run)

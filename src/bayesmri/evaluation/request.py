@@ -182,6 +182,7 @@ class Publication:
     name: of the published model. out: the folder for NAME.json and its weights.
     results: of `bayesmri evaluate` on this model. licence: of training files that do not state their own.
     processor: that it was trained on, in place of what the run says. limits: further sentences for its users.
+    force: files of that name may be there, and are overwritten.
     """
 
     run: Path
@@ -191,6 +192,7 @@ class Publication:
     licence: str | None = None
     processor: str | None = None
     limits: tuple[str, ...] = ()
+    force: bool = False
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or len(self.name) > 64:

@@ -34,6 +34,7 @@ from bayesmri.report.tables import latex
 from bayesmri.zoo import own_files
 
 ENDINGS = (".json", ".md", ".tex")  # of results: rows, a page, a table
+LEVELS = ("notes", "warnings")  # of what was said of a volume and its reconstruction
 CANNOT = (DataError, MaskError, ModelError, ShapeError)  # of one volume and one method; other errors end a study
 
 
@@ -92,10 +93,24 @@ def evaluate(study: Study, *, reuse: Sequence[Path] = (), progress: Progress | N
     return {
         "rows": rows,
         "skipped": skipped,
+        **{level: told_of(rows, level) for level in LEVELS},
         "study": {**asdict(study), "data": study.data.name},
         "command": command(study),
         **({"reused": [path.name for path in reuse]} if reuse else {}),
     }
+
+
+def told_of(rows: Sequence[Mapping[str, Any]], level: str) -> list[str]:
+    """Every note or warning once, with the volumes that it is of."""
+    files: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for text in row.get(level, ()):
+            files.setdefault(text, {})[row["file"]] = None
+    return [f"{_some(list(names))}: {text}" for text, names in files.items()]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def same_volumes(rows: Sequence[dict[str, Any]], refusals: Sequence[Refusal]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -181,16 +196,16 @@ def means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def evaluate_to(
-    study: Study, out: Path, *, reuse: Sequence[Path] = (), progress: Progress | None = None
+    study: Study, out: Path, *, reuse: Sequence[Path] = (), force: bool = False, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Evaluate, and write results.json with results.md and results.tex beside it."""
+    """Evaluate, and write results.json with results.md and results.tex beside it. force: they may be there."""
 
     targets = [out.with_suffix(ending) for ending in ENDINGS]
     # results of before may lie among the data, and are renewed
     sources = [path for path in data_files(study.data) if path.suffix not in ENDINGS]
     sources += [file for name in study.methods for file in own_files(name)]
     for target in targets:
-        check_target(target, *sources)
+        check_target(target, *sources, force=force)
     _check_samples(study)
     result = evaluate(study, reuse=reuse, progress=progress)
 
@@ -310,6 +325,7 @@ def _row(
         **metrics,
         "seconds": result.seconds,
         **facts,
+        **{level: list(texts) for level in LEVELS if (texts := getattr(result, level))},
     }
 
 

@@ -52,9 +52,10 @@ def atomic_paths(targets: Sequence[Path]) -> Iterator[list[Path]]:
         yield [stack.enter_context(atomic_path(target)) for target in targets]
 
 
-def check_target(path: Path, *sources: Path) -> None:
-    """Refuse, before any work, a target that could not or should not be written.
+def check_target(path: Path, *sources: Path, force: bool = False) -> None:
+    """Refuse, before any work, a target that could not or should not be written, or is there already.
 
+    force: what is there may be overwritten.
     sources: the inputs, which must not be overwritten: files, folders of files, either half or the name of a pair.
     """
     try:
@@ -69,6 +70,8 @@ def check_target(path: Path, *sources: Path) -> None:
                 raise OutputError(f"{path} is a file of the input folder: writing would destroy it; give another name")
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+    if path.exists() and not force:
+        raise OutputError(f"{path} exists already, and would be lost; give another name, or --force to overwrite it")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OutputError(f"cannot write {path}: no permission to write in {folder}")
 

@@ -17,10 +17,12 @@ from bayesmri.io.safe_h5 import (
     read_complex,
     read_real,
     read_text,
+    stored_messages,
     text_attribute,
     where,
 )
 from bayesmri.kspace import MIN_SIZE, Header, KSpace, check_finite, check_grid
+from bayesmri.messages import Messages
 
 AXES = "(slices, rows, columns) of one coil or (slices, coils, rows, columns)"
 TRUTHS = ("reconstruction_rss", "reconstruction_esc", "reconstruction")
@@ -30,6 +32,7 @@ TRUTHS = ("reconstruction_rss", "reconstruction_esc", "reconstruction")
 class Truth:
     image: NDArray[np.float32] | None
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def read_fastmri(path: Path, *, budget: int | None = None) -> KSpace:
@@ -66,7 +69,7 @@ def _truth(file: Any, shape: tuple[int, ...], budget: int | None) -> Truth:
     check_finite(f"`{name}`", image)
     if image.max() <= 0:
         return Truth(None, (f"`{name}` has no positive pixel and was left out",))
-    return Truth(image, _disagreement(file, name, float(image.max())))
+    return Truth(image, warnings=_disagreement(file, name, float(image.max())))
 
 
 def _in_our_units(truth: Truth, z: NDArray[np.complex64]) -> Truth:
@@ -104,7 +107,7 @@ def _header(file: Any, shape: tuple[int, ...], encoding: Encoding | None, truth:
         patient_id=text_attribute(file, "patient_id"),
         recon_shape=_recon_shape(shape, encoding, truth),
         facts=facts,
-        notes=truth.notes,
+        **vars(stored_messages(file) + Messages(truth.notes, truth.warnings)),
     )
     return _with_geometry(header, file, shape, encoding)
 

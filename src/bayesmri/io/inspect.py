@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bayesmri.io.formats import read
 from bayesmri.kspace import Images, KSpace
+from bayesmri.messages import Messages, warned
 from bayesmri.physics.pattern import centre_run, mask_notes
 
 OFF_CENTRE = 0.1  # of the grid: how far from the centre the peak of k-space may lie
@@ -49,11 +50,17 @@ def inspect_file(path: Path) -> Inspection:
     return _inspect_kspace(path, value) if isinstance(value, KSpace) else _inspect_images(path, value)
 
 
-def file_notes(value: KSpace | Images) -> list[str]:
-    """What `inspect` would say of it besides facts: the reader's notes, then warnings."""
-    warnings = kspace_warnings(value) if isinstance(value, KSpace) else image_warnings(value)
-    known = mask_notes(value.mask) if isinstance(value, KSpace) else ()
-    return [*value.header.notes, *known, *warnings]
+def data_messages(value: KSpace | Images) -> Messages:
+    """What `inspect` would say of it besides facts: what the reader did or doubts, and what the values look like."""
+    own = Messages(value.header.notes, value.header.warnings)
+    if isinstance(value, Images):
+        return own + warned(*image_warnings(value))
+    return own + Messages(mask_notes(value.mask), tuple(kspace_warnings(value)))
+
+
+def mask_messages(mask: NDArray[np.bool_]) -> Messages:
+    """Of a mask alone, where it is chosen after the data was looked at."""
+    return Messages(mask_notes(mask), tuple(mask_warnings(mask)))
 
 
 def _inspect_kspace(path: Path, kspace: KSpace) -> Inspection:
@@ -77,8 +84,7 @@ def _inspect_kspace(path: Path, kspace: KSpace) -> Inspection:
         has_truth=kspace.truth is not None,
         has_affine=header.affine is not None,
         facts=facts,
-        notes=(*header.notes, *mask_notes(kspace.mask)),
-        warnings=tuple(kspace_warnings(kspace)),
+        **vars(data_messages(kspace)),
     )
 
 
@@ -100,8 +106,7 @@ def _inspect_images(path: Path, images: Images) -> Inspection:
         has_truth=False,
         has_affine=header.affine is not None,
         facts=dict(header.facts),
-        notes=header.notes,
-        warnings=tuple(image_warnings(images)),
+        **vars(data_messages(images)),
     )
 
 

@@ -14,8 +14,20 @@ from numpy.typing import NDArray
 from bayesmri.errors import DataError, FormatError
 from bayesmri.io.guard import one_line, regular_file
 from bayesmri.io.h5_geometry import with_geometry
-from bayesmri.io.safe_h5 import check_size, dataset, member, names, number_attribute, open_h5, read_real, text_attribute
+from bayesmri.io.safe_h5 import (
+    MESSAGES,
+    check_size,
+    dataset,
+    member,
+    names,
+    number_attribute,
+    open_h5,
+    read_real,
+    stored_messages,
+    text_attribute,
+)
 from bayesmri.kspace import Header
+from bayesmri.messages import NOTHING, Messages
 
 Image = NDArray[np.float32]
 
@@ -42,7 +54,8 @@ class Result:
     mask: acquired lines, bool (W,), or points, bool (H, W).
     provenance: as recorded, {} where it is absent or cannot be read. contents: name, shape and dtype of every dataset.
     visibility: maps in percent by the texts of their templates, of the shape of the mean; visible_from: contrasts.
-    identified: the file names a patient. n_samples: kept for every slice. grid: (H, W) of the k-space in the file.
+    said: notes and warnings. identified: the file names a patient.
+    n_samples: kept for every slice. grid: (H, W) of the k-space in the file.
     """
 
     name: str
@@ -63,6 +76,7 @@ class Result:
     file: Any
     visibility: dict[str, Image] = field(default_factory=dict)
     visible_from: dict[str, float] = field(default_factory=dict)
+    said: Messages = NOTHING
 
     @property
     def method(self) -> str:
@@ -141,12 +155,13 @@ def _result(file: Any, name: str) -> Result:
         mask=_mask(file, name) if "mask" in present else None,
         header=with_geometry(Header("recon", acquisition=text_attribute(file, "acquisition")), file),
         provenance=_provenance(file),
-        contents=tuple(_described(file, key) for key in names(file)[:CONTENTS_MAX]),
+        contents=tuple(_described(file, key) for key in names(file)[:CONTENTS_MAX] if key != MESSAGES),
         identified=bool(text_attribute(file, "patient_id")),
         n_samples=_n_samples(file, image.shape, name) if "samples" in present else 0,
         grid=_grid(file, len(image), name) if {"kspace_mean", "kspace_std"} <= present else None,
         file=file,
         **(_visibility(file, image.shape, name) if GROUP in present else {}),
+        said=stored_messages(file),
     )
 
 

@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 
 from bayesmri.errors import FormatError
 from bayesmri.io.guard import byte_budget, check_bytes, damaged_as_format_error, one_line, regular_file
+from bayesmri.messages import Messages
 
 MAX_TEXT = 16 * 2**20
+MESSAGES = "messages"  # group of notes and warnings in files of our own
+MOST_MESSAGES, MESSAGE_MAX = 200, 2000  # of each level, and characters of one
 # deflate, shuffle, fletcher32, szip, n-bit, scale-offset, lzf: what HDF5 and h5py bring along. Any other filter would
 # make HDF5 look for a plugin, a shared library, on the machine.
 FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
@@ -110,6 +113,27 @@ def read_text(group: Any, name: str) -> str:
     if len(text) > MAX_TEXT:
         raise FormatError(f"{where(group, name)} holds {len(text)} characters, expected at most 16 MB of text")
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+
+
+def stored_messages(file: Any) -> Messages:
+    """Notes and warnings of a file that this package wrote; none where there are none, or what is there is no text."""
+    link = file.get(MESSAGES, getlink=True)
+    group = file[MESSAGES] if isinstance(link, h5py.HardLink) else None
+    return Messages(*(_texts(group, level) for level in ("notes", "warnings")))
+
+
+def _texts(group: Any, name: str) -> tuple[str, ...]:
+    if not isinstance(group, h5py.Group) or not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        return ()
+    try:
+        data = dataset(group, name)
+    except FormatError:
+        return ()
+    kind = h5py.check_string_dtype(data.dtype)
+    if kind is None or kind.length is None or kind.length > 4 * MESSAGE_MAX or data.ndim != 1 or not data.size:
+        return ()
+    found = data[:MOST_MESSAGES]
+    return tuple(one_line(text.decode("utf-8", "replace"), limit=MESSAGE_MAX) for text in found)
 
 
 def text_attribute(owner: Any, name: str, *, limit: int = 200) -> str:

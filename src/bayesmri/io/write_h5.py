@@ -14,18 +14,26 @@ from numpy.typing import NDArray
 from bayesmri.errors import ShapeError
 from bayesmri.io.atomic import atomic_path, check_values
 from bayesmri.io.geometry import usable_affine, usable_voxel, voxel_sizes
+from bayesmri.io.safe_h5 import MESSAGES
 from bayesmri.io.write_header import fastmri_header
 from bayesmri.kspace import Header, KSpace
+from bayesmri.messages import NOTHING, Messages
 
 Array = NDArray[np.generic]
 
 
 def write_kspace(
-    path: Path, kspace: KSpace, *, provenance: Mapping[str, object], truth: NDArray[np.float32] | None = None
+    path: Path,
+    kspace: KSpace,
+    *,
+    provenance: Mapping[str, object],
+    truth: NDArray[np.float32] | None = None,
+    said: Messages = NOTHING,
 ) -> None:
     """K-space as fastMRI stores it: `kspace` (slices, [coils], H, W), `ismrmrd_header`, and `mask` if undersampled.
 
     truth: fully sampled magnitude (slices, h, w), stored as `reconstruction_esc` (one coil) or `reconstruction_rss`.
+    said: notes and warnings that are to stay with the data, where there are any.
     """
     n_slices, Q, H, W = kspace.z.shape
     datasets: dict[str, Array] = {"kspace": kspace.z[:, 0] if Q == 1 else kspace.z}
@@ -41,7 +49,8 @@ def write_kspace(
     xml = fastmri_header(
         grid=(H, W), recon_shape=recon_shape, n_slices=n_slices, n_coils=Q, voxel_mm=_spacing(kspace.header)
     )
-    _write(path, datasets, {**attributes, **_attributes(kspace.header, provenance)}, xml=xml)
+    told = None if said == NOTHING else said
+    _write(path, datasets, {**attributes, **_attributes(kspace.header, provenance)}, xml=xml, said=told)
 
 
 def write_reconstruction(
@@ -51,12 +60,16 @@ def write_reconstruction(
     header: Header,
     provenance: Mapping[str, object],
     about: Mapping[str, Mapping[str, object]] | None = None,
+    said: Messages | None = None,
 ) -> None:
     """One dataset per name of `result` (`reconstruction`, `zero_filled`, `mask`, `target`, …), with what is known.
 
-    about: attributes of single datasets, by their names.
+    about: attributes of single datasets, by their names. said: notes and warnings, for the group `messages` and, as
+    attributes, for the file and its `reconstruction`.
     """
-    _write(path, result, _attributes(header, provenance), xml=None, about=about)
+    own = {name: dict(attributes) for name, attributes in (about or {}).items()}
+    own["reconstruction"] = own.get("reconstruction", {}) | _joined(said or NOTHING)
+    _write(path, result, _attributes(header, provenance), xml=None, about=own, said=said)
 
 
 def _write(
@@ -66,6 +79,7 @@ def _write(
     *,
     xml: str | None,
     about: Mapping[str, Mapping[str, object]] | None = None,
+    said: Messages | None = None,
 ) -> None:
     stored = {name: _as_stored(array) for name, array in datasets.items()}
     for name, array in stored.items():
@@ -78,9 +92,25 @@ def _write(
                     disk.check()
                 if xml is not None:
                     file.create_dataset("ismrmrd_header", data=xml)
-                file.attrs.update(attributes)
+                if said is not None:
+                    _write_messages(file, said)
+                file.attrs.update({**attributes, **({} if said is None else _joined(said))})
         finally:  # whatever HDF5 makes of it, this is the reason
             disk.check()
+
+
+def _joined(said: Messages) -> dict[str, str]:
+    """Of each level that says anything, one sentence a line."""
+    return {level: "\n".join(texts) for level, texts in vars(said).items() if texts}
+
+
+def _write_messages(file: Any, said: Messages) -> None:
+    """The group `messages`: `notes` and `warnings`, each one text of fixed length a sentence, (n,), n may be 0."""
+    group = file.create_group(MESSAGES)
+    for level, texts in vars(said).items():
+        coded = [text.encode() for text in texts]
+        dtype = h5py.string_dtype("utf-8", max(map(len, coded), default=1))
+        group.create_dataset(level, data=np.array(coded, dtype=dtype), shape=(len(coded),), dtype=dtype)
 
 
 class _Disk(FileIO):

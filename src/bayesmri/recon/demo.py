@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from bayesmri import zoo
+from bayesmri.io.atomic import check_target
 from bayesmri.kspace import Header, Images
 from bayesmri.recon.acquisition import Sampling
-from bayesmri.recon.files import PhantomRequest, Progress, reconstruct_file
+from bayesmri.recon.files import PhantomRequest, Progress, output_files, reconstruct_file
 from bayesmri.recon.request import Options
 from bayesmri.recon.work import phantom_images, simulate_images
 
@@ -22,10 +23,12 @@ COILS, SNR_DB, SEED, R, N = 8, 30.0, 0, 4.0, 16
 HEAD_SHAPE = (256, 256)
 
 
-def demo(folder: Path, *, progress: Progress | None = None) -> dict[str, Any]:
+def demo(folder: Path, *, force: bool = False, progress: Progress | None = None) -> dict[str, Any]:
     """Simulate, reconstruct, write; returns what `recon` returns, and what was simulated."""
     images = head_slice() or phantom_images(PhantomRequest("head", "PD", HEAD_SHAPE), seed=SEED)
     raw = folder / "kspace.h5"
+    for target in (raw, *output_files(folder / "recon.h5", nifti=True, png=True, std=True).values()):
+        check_target(target, force=force)
     simulate_images(images, raw, coils=COILS, snr_db=SNR_DB, seed=SEED, config={"source": images.header.source})
     made = reconstruct_file(
         raw,
@@ -34,6 +37,7 @@ def demo(folder: Path, *, progress: Progress | None = None) -> dict[str, Any]:
         Sampling(acceleration=R, seed=SEED),
         nifti=True,
         png=True,
+        force=force,
         progress=progress,
     )
     return {**made, "simulated_from": images.header.source, "outputs": [str(raw), *made["outputs"]]}

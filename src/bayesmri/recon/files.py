@@ -43,11 +43,12 @@ def simulate_file(
     coils: int = 1,
     snr_db: float | None = None,
     seed: int = 0,
+    force: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Fully sampled k-space of magnitude images or of a phantom, in fastMRI's layout."""
+    """Fully sampled k-space of magnitude images or of a phantom, in fastMRI's layout. force: `out` may be there."""
     inputs = [source] if isinstance(source, Path) else []
-    check_target(out, *inputs)
+    check_target(out, *inputs, force=force)
     check_ending(out)
     given = read_images(source) if isinstance(source, Path) else source
     from bayesmri.recon.work import phantom_images, simulate_images
@@ -60,16 +61,26 @@ def simulate_file(
 
 
 def undersample_file(
-    path: Path, out: Path, sampling: Sampling, *, keep_truth: bool = True, single_coil: bool = False
+    path: Path,
+    out: Path,
+    sampling: Sampling,
+    *,
+    keep_truth: bool = True,
+    single_coil: bool = False,
+    strict: bool = False,
+    force: bool = False,
 ) -> dict[str, Any]:
-    """The lines of a mask, the others zero, in fastMRI's layout with `mask`; the truth goes along unless unwanted."""
+    """The lines of a mask, the others zero, in fastMRI's layout with `mask`; the truth goes along unless unwanted.
+
+    strict: a warning is an error, and nothing is written. force: `out` may be there, and is overwritten.
+    """
     check_file(path)
-    check_target(out, path, *sampling.files)
+    check_target(out, path, *sampling.files, force=force)
     check_ending(out)
     kspace = read_kspace(path)
     from bayesmri.recon.work import write_undersampled
 
-    return write_undersampled(kspace, path, out, sampling, keep_truth=keep_truth, combined=single_coil)
+    return write_undersampled(kspace, path, out, sampling, keep_truth=keep_truth, combined=single_coil, strict=strict)
 
 
 def reconstruct_file(
@@ -81,11 +92,12 @@ def reconstruct_file(
     sensitivities: Path | None = None,
     nifti: bool = False,
     png: bool = False,
+    force: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Reconstruct a file; write HDF5, and NIfTI and a PNG panel beside it where asked; return what was found.
 
-    sensitivities: a file of them, for models that know coils.
+    sensitivities: a file of them, for models that know coils. force: outputs that are there are overwritten.
     """
     check_file(path)
     targets = output_files(out, nifti=nifti, png=png, std=options.model is not None, visibility=options.visibility)
@@ -93,7 +105,7 @@ def reconstruct_file(
     sources = [*inputs, *([] if sampling is None else sampling.files)]
     sources += own_files(options.model) if isinstance(options.model, str) else []
     for target in targets.values():
-        check_target(target, *sources)
+        check_target(target, *sources, force=force)
     check_ending(out)
     kspace = read_kspace(path)
     if sensitivities is not None:

@@ -15,6 +15,7 @@ from bayesmri.io.results import GROUP
 from bayesmri.io.write_h5 import write_reconstruction
 from bayesmri.io.write_nifti import write_nifti
 from bayesmri.kspace import Header
+from bayesmri.messages import Messages
 from bayesmri.metrics import Metrics
 from bayesmri.recon.files import nifti_kind
 from bayesmri.recon.reconstruct import Reconstruction, common_crop
@@ -30,14 +31,20 @@ def save(result: Reconstruction, targets: dict[str, Path], *, provenance: dict[s
     targets = {kind: path for kind, path in targets.items() if volumes.get(kind, result.mean) is not None}
     with atomic_paths(list(targets.values())) as paths:
         made = dict(zip(targets, paths, strict=True))
-        told = about(result) | about_visibility(result)
-        told["reconstruction"] = _notes(result) | expected_attributes(result)
+        told = about(result) | about_visibility(result) | {"reconstruction": expected_attributes(result)}
+        said = Messages(result.notes, result.warnings)
         write_reconstruction(
-            made["h5"], datasets(result), header=shown_header(result), provenance=provenance, about=told
+            made["h5"],
+            datasets(result),
+            header=shown_header(result),
+            provenance=provenance,
+            about=told,
+            said=said,
         )
         for kind, volume in volumes.items():
             if kind in made and volume is not None:
-                write_nifti(made[kind], volume, result.header, full_shape=result.grid)
+                see = f"warnings: see {targets['h5'].name}" if said.warnings else ""
+                write_nifti(made[kind], volume, result.header, full_shape=result.grid, told=see)
         if "png" in made:
             write_panel(made["png"], result)
 
@@ -68,10 +75,6 @@ def datasets(result: Reconstruction) -> dict[str, NDArray[np.generic]]:
         **{f"{GROUP}/{name}": volume for name, volume in visibility_maps(result).items()},
     }
     return {name: array for name, array in arrays.items() if array is not None}
-
-
-def _notes(result: Reconstruction) -> dict[str, object]:
-    return {"notes": "\n".join(result.notes)} if result.notes else {}
 
 
 def expected_attributes(result: Reconstruction) -> dict[str, object]:
@@ -173,7 +176,7 @@ def write_panel(path: Path, result: Reconstruction) -> None:
         else (shown(result.error_bound), result.calibration.level),
     )
     tiles += visibility_tiles({name: shown(volume) for name, volume in visibility_maps(result).items()}, tiles[0][1])
-    panel(path, tiles, pixel_aspect=pixel_aspect(result.header))
+    panel(path, tiles, pixel_aspect=pixel_aspect(result.header), warnings=result.warnings)
 
 
 def pixel_aspect(header: Header) -> float:

@@ -10,14 +10,14 @@ from bayesmri.io.results import open_result
 MEGABYTES = 30.0
 
 
-def report_file(path: Path, out: Path, *, megabytes: float = MEGABYTES) -> dict[str, Any]:
+def report_file(path: Path, out: Path, *, megabytes: float = MEGABYTES, force: bool = False) -> dict[str, Any]:
     """Write the page; return its name, size, slices and what was cut.
 
-    megabytes: of packed data; what does not fit is left out, and the page says so.
+    megabytes: of packed data; what does not fit is left out, and the page says so. force: `out` may be there.
     """
     if not 0.1 <= megabytes <= 500:
         raise ConfigError(f"got a page of {megabytes:g} MB, expected 0.1 to 500; browsers show more with difficulty")
-    check_target(out, path)
+    check_target(out, path, force=force)
     with open_result(path) as result:
         from bayesmri.recon.page_content import content
 

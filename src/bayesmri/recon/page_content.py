@@ -31,9 +31,12 @@ def content(result: Result, *, limit: int) -> tuple[str, dict[str, Any]]:
         reading=sections.reading_section(result),
         origin=sections.origin_section(result),
         data=data,
+        said=result.said.notes,
+        warnings=result.said.warnings,
     )
     shown = 0 if data["samples"] is None else data["samples"]["count"]
-    facts = {"slices": len(result.mean), "slices_shown": len(data["slices"]), "samples_shown": shown, "notes": notes}
+    facts = {"slices": len(result.mean), "slices_shown": len(data["slices"]), "samples_shown": shown}
+    facts |= {"notes": [*result.said.notes, *notes], "warnings": list(result.said.warnings)}
     return render(page), facts
 
 

@@ -14,7 +14,9 @@ from bayesmri.bounds.expected import Expected
 from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError, DataError
 from bayesmri.io.geometry import center_window
+from bayesmri.io.inspect import data_messages
 from bayesmri.kspace import Header, KSpace
+from bayesmri.messages import Messages, noted
 from bayesmri.metrics import Metrics, volume_metrics
 from bayesmri.physics.centre import centre_acquired, n_central_lines
 from bayesmri.physics.data_terms import DataTerm
@@ -28,6 +30,7 @@ from bayesmri.recon.check import Checker, Scan
 from bayesmri.recon.choice import chosen
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.request import Options
+from bayesmri.recon.said import messages
 from bayesmri.recon.samples import Estimate, Sampled, Window, predicted
 from bayesmri.recon.sound import check_finite, zero_filled
 from bayesmri.recon.visibility import Visibility, Watch, surveyor_of
@@ -56,7 +59,7 @@ class Reconstruction:
 
     expected: its error as left-out lines tell it, where that was asked for and can be told; else a note says why not.
 
-    notes: what a reader of the image should know, one sentence each.
+    notes: what was done or assumed; warnings: what may make the image wrong. One sentence each.
     visibility: of every template that was asked for, by its text.
     """
 
@@ -83,6 +86,7 @@ class Reconstruction:
     expected: Expected | None = None
     notes: tuple[str, ...] = ()
     visibility: Mapping[str, Visibility] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @property
     def image(self) -> Images:
@@ -111,6 +115,7 @@ def reconstruct(
     kspace: KSpace,
     options: Options | Method,
     *,
+    known: Messages | None = None,
     on_step: Callable[[], None] | None = None,
     watch: Watch | None = None,
 ) -> Reconstruction:
@@ -121,11 +126,12 @@ def reconstruct(
     z is divided by one number taken from the volume's zero-filled image, reconstructed, and multiplied back.
 
     options: what to do, or a method that was made before.
+    known: what is to be said of the data, where it was seen whole before lines were left out; else it is looked at.
     on_step: called after each sample, or each slice where none are drawn, for a progress bar.
     watch: called with every slice's data term and x, both in the method's scale.
     """
     began = time.perf_counter()
-    asked = Options() if isinstance(options, Method) else chosen(options, kspace)[0]
+    asked, choice = (Options(), None) if isinstance(options, Method) else chosen(options, kspace)
     method = options if isinstance(options, Method) else make_method(asked)
     check_asked(asked, method)
     bounds = choose_bound(method.name, method.calibrations, kspace, asked)
@@ -135,6 +141,9 @@ def reconstruct(
         check_kept(asked.samples, (len(kspace.z), *(crop or grid)))
     start = zero_filled(kspace)
     task = _Task.of(kspace, method, center_window(grid, crop or grid))
+    said = data_messages(kspace) if known is None else known
+    said += messages(kspace, asked, choice=choice, coil_lines=task.coil_lines(), bound_note=bounds.note)
+    said.check(strict=asked.strict)
     streams = None
     if asked.samples:
         streams = [Stream(asked.seed, content, s) for s, content in enumerate(kspace.contents())]
@@ -153,8 +162,8 @@ def reconstruct(
         method=method.name,
         seconds=0.0,
         std=None if at_mean.std is None else _crop(at_mean.std, crop),
-        notes=(*task.notes(), *filter(None, (told, expected.note if expected else ""))),
         expected=expected,
+        **vars(said + noted(*filter(None, (told, expected.note if expected else "")))),
     )
     if sampled is not None:
         result = _with_samples(result, sampled, asked)
@@ -252,23 +261,10 @@ class _Task:
         """Central lines that sensitivities are learned from."""
         return _central_lines(self.mask if self.reference is None else measured_lines(self.reference))
 
-    def notes(self) -> tuple[str, ...]:
-        """Where too little is known of the coils."""
+    def coil_lines(self) -> int | None:
+        """The same, where sensitivities are wanted and not given."""
         wanted = self.method.prepare_maps is not None and self.volume.shape[1] > 1
-        if not wanted or self.maps is not None:
-            return ()
-        n = self._lines()
-        if n == 0:
-            return (
-                "no central line was acquired, so nothing is known of the coils: they were reconstructed one by one, "
-                "which removes little folding; give their sensitivities (--sensitivities)",
-            )
-        if n < FEWEST:
-            return (
-                f"only {n} central line{'s were' if n > 1 else ' was'} acquired: sensitivities were refined together "
-                "with the image; look for folding, or give them (--sensitivities)",
-            )
-        return ()
+        return self._lines() if wanted and self.maps is None else None
 
     def _known(self, s: int) -> Tensor | None:
         """Sensitivities of slice s, where the user or a reference scan says what they are: (1, J, Q, H, W)."""

@@ -33,6 +33,7 @@ class Options:
     check: leave measured lines out, and tell the error to be expected from them; four more reconstructions.
     seed: of those draws. keep_samples: keep every sample's image, not only their mean and standard deviation.
     visibility: templates whose visibility is mapped, such as lesion:3:0.3.
+    strict: a warning is an error, found before the work where it can be.
     """
 
     method: MethodName = "tv"
@@ -49,6 +50,7 @@ class Options:
     level: float | None = None
     check: bool = False
     visibility: tuple[str, ...] = ()
+    strict: bool = False
 
     def __post_init__(self) -> None:
         templates(self.visibility)

@@ -11,17 +11,18 @@ import torch
 from bayesmri.analysis.templates import templates
 from bayesmri.bounds.left_out import N_FOLDS
 from bayesmri.data.simulate import Scanner
-from bayesmri.io.inspect import file_notes, mask_warnings
+from bayesmri.io.inspect import data_messages, mask_messages
 from bayesmri.io.provenance import provenance
 from bayesmri.io.write_h5 import write_kspace
 from bayesmri.kspace import Images, KSpace
 from bayesmri.recon.acquisition import Sampling
-from bayesmri.recon.choice import chosen, extrapolation, renamed
+from bayesmri.recon.choice import chosen
 from bayesmri.recon.files import Progress, sampling_facts
 from bayesmri.recon.method import model_name
 from bayesmri.recon.outputs import facts, save
 from bayesmri.recon.reconstruct import reconstruct
 from bayesmri.recon.request import Options, check_spread
+from bayesmri.recon.said import choice_note
 from bayesmri.recon.simulated import measured
 from bayesmri.recon.simulated import phantom_images as phantom_images
 from bayesmri.recon.undersample import single_coil, undersample
@@ -44,27 +45,29 @@ def simulate_images(
     with progress(len(images.magnitude)) if progress else nullcontext() as advance:
         kspace = measured(images, scanner, seed=seed, on_slice=advance)
     provenance = _provenance("simulate", {**config, **asdict(scanner)}, seed, inputs)
-    write_kspace(out, kspace, provenance=provenance, truth=kspace.truth)
+    said = data_messages(images)
+    write_kspace(out, kspace, provenance=provenance, truth=kspace.truth, said=said)
     return {
         "output": str(out),
         "slices": kspace.z.shape[0],
         "coils": kspace.z.shape[1],
         "shape": list(kspace.z.shape[2:]),
         "seed": seed,
-        "notes": file_notes(images),
+        **said.as_json(),
     }
 
 
 def write_undersampled(
-    kspace: KSpace, path: Path, out: Path, sampling: Sampling, *, keep_truth: bool, combined: bool
+    kspace: KSpace, path: Path, out: Path, sampling: Sampling, *, keep_truth: bool, combined: bool, strict: bool
 ) -> dict[str, Any]:
-    """K-space of a file undersampled, and written. combined: into one coil first."""
-    notes = file_notes(kspace)
+    """K-space of a file undersampled, and written. combined: into one coil first. strict: unless there are warnings."""
     sampled = undersample(single_coil(kspace) if combined else kspace, sampling)
+    said = data_messages(kspace) + mask_messages(sampled.mask)
+    said.check(strict=strict)
     config = {**asdict(sampling), "single_coil": combined}
     record = _provenance("undersample", config, sampling.seed, [path])
-    write_kspace(out, sampled, provenance=record, truth=sampled.truth if keep_truth else None)
-    return {"output": str(out), **sampling_facts(sampled), "notes": notes + mask_warnings(sampled.mask)}
+    write_kspace(out, sampled, provenance=record, truth=sampled.truth if keep_truth else None, said=said)
+    return {"output": str(out), **sampling_facts(sampled), **said.as_json()}
 
 
 def reconstruct_to(
@@ -77,18 +80,17 @@ def reconstruct_to(
     progress: Progress | None,
 ) -> dict[str, Any]:
     """K-space of a file undersampled if asked for, reconstructed and written. inputs: the file first."""
-    notes = file_notes(kspace)
+    known = data_messages(kspace)
     if options.single_coil:
         kspace = single_coil(kspace)
     if sampling is not None:
         kspace = undersample(kspace, sampling, otherwise=f"leave {sampling.given} out to reconstruct it as it is")
-        notes += mask_warnings(kspace.mask)
+        known += mask_messages(kspace.mask)
     options, choice = chosen(options, kspace)
     check_spread(options.samples)
-    notes += renamed(options) + extrapolation(options, kspace)
     steps = max(1, options.samples) + (N_FOLDS if options.check else 0)
     with progress(len(kspace.z) * steps) if progress else nullcontext(None) as advance:
-        result = reconstruct(kspace, options, on_step=advance)
+        result = reconstruct(kspace, options, known=known + choice_note(choice), on_step=advance)
     if result.std is None:
         targets.pop("nifti_std", None)
     if result.error_bound is None:
@@ -100,7 +102,8 @@ def reconstruct_to(
         **({} if choice is None else {"chosen": choice}),
         **sampling_facts(kspace),
         "outputs": [str(target) for target in targets.values()],
-        "notes": [*notes, *result.notes],
+        "notes": list(result.notes),
+        "warnings": list(result.warnings),
     }
 
 

@@ -29,6 +29,7 @@ Rows = Sequence[Sequence[str]]
 class Page:
     """Texts as they are, not yet escaped; sections as HTML, made by the functions below.
 
+    notes: what the page left out. said: what the file notes of the image; warnings: what it warns of.
     data: JSON values that the scripts show.
     """
 
@@ -41,6 +42,8 @@ class Page:
     reading: str
     origin: str
     data: Mapping[str, Any]
+    said: Sequence[str] = ()
+    warnings: Sequence[str] = ()
 
 
 def render(page: Page) -> str:
@@ -54,6 +57,8 @@ def render(page: Page) -> str:
         "title": escape(page.title),
         "summary": _list(page.summary, "facts"),
         "notes": _list(page.notes, "notices") if page.notes else "",
+        "warnings": _warnings(page.warnings),
+        "said": f"<h3>Notes</h3>{_list(page.said, 'said')}" if page.said else "",
         "kspace": page.kspace,
         "quality": page.quality,
         "bounds": page.bounds,
@@ -121,6 +126,14 @@ def _slice_row(row: Sequence[str], s: int, *, link: bool) -> str:
 def _row(name: str, cells: Sequence[str]) -> str:
     """name: HTML."""
     return f'<th scope="row">{name}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+
+
+def _warnings(texts: Sequence[str]) -> str:
+    """The red box above the images; nothing where there is nothing to warn of."""
+    if not texts:
+        return ""
+    head = "Warning: the images below may be wrong" if len(texts) == 1 else "Warnings: the images below may be wrong"
+    return f'<section class="warnings" role="alert"><h2>{head}</h2>{_list(texts, "reasons")}</section>'
 
 
 def _list(texts: Sequence[str], kind: str) -> str:

@@ -1,5 +1,6 @@
 """Truth | estimates | standard deviation | error in one row and one grey window; maps carry their own colour bar."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ TITLE_WIDTH, TILE_MAX = 2.1, 6.0  # inches: narrow images grow until their title
 WIDTH_MAX = 9.0  # inches: a very wide image shrinks instead of making a very wide picture
 BAR, BAR_TEXT = 0.09, 0.48  # inches: a colour bar's width, its numbers and label
 QUANTILE = 0.995  # of the reference image, shown white: a few bright vessels must not darken the rest
+LETTER, LINE, MOST_LINES = 0.075, 0.16, 12  # inches of a caption's letter and line; of these, the most
+RED = "#b00020"
 ERROR = "error, % of white"
 SCALES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
@@ -46,12 +49,12 @@ GREY = PanelStyle()
 Tile = tuple[str, Image, PanelStyle]
 
 
-def panel(path: Path, images: Sequence[Tile], *, pixel_aspect: float = 1.0) -> None:
+def panel(path: Path, images: Sequence[Tile], *, pixel_aspect: float = 1.0, warnings: Sequence[str] = ()) -> None:
     """Write the images (title, (h, w), style) side by side as a PNG.
 
     The window runs from 0 to a high quantile of the first image. The first line of a title is bold, the rest small.
 
-    pixel_aspect: height of a pixel over its width.
+    pixel_aspect: height of a pixel over its width. warnings: sentences for a red caption below.
     """
     if not images:
         raise ShapeError("got a panel of no images, expected at least one")
@@ -59,7 +62,7 @@ def panel(path: Path, images: Sequence[Tile], *, pixel_aspect: float = 1.0) -> N
         if image.ndim != 2:
             raise ShapeError(f"got an image {image.shape} for {title!r}, expected (h, w)")
         check_values(title.split("\n")[0], image)
-    figure = _figure(images, window(images[0][1]), pixel_aspect)
+    figure = _figure(images, window(images[0][1]), pixel_aspect, warnings)
     with atomic_path(path) as temporary:
         figure.savefig(temporary, format="png", dpi=DPI, facecolor="white")
 
@@ -138,26 +141,42 @@ def _caption(metrics: Metrics) -> str:
     return f"PSNR {metrics.psnr:.2f} dB   SSIM {metrics.ssim:.3f}"
 
 
-def _figure(images: Sequence[Tile], white: float, pixel_aspect: float) -> Figure:
+def _figure(images: Sequence[Tile], white: float, pixel_aspect: float, warnings: Sequence[str]) -> Figure:
     """Every axes placed by hand, in inches from the lower left corner: no layout engine leaves so little space."""
     aspects = [image.shape[1] / (image.shape[0] * pixel_aspect) for _, image, _ in images]
     tile = min(TILE_MAX, max(TILE, TITLE_WIDTH / min(aspects)), WIDTH_MAX / max(aspects))
     widths = [tile * aspect for aspect in aspects]
     bars = [GAP + BAR + BAR_TEXT if style.label else 0.0 for _, _, style in images]
     total = 2 * MARGIN + sum(widths) + sum(bars) + GAP * (len(images) - 1)
-    height = 2 * MARGIN + tile + HEAD
+    lines = caption_lines(warnings, round((total - 2 * MARGIN) / LETTER))
+    foot = MARGIN + LINE * len(lines)
+    height = MARGIN + tile + HEAD + foot
     figure = Figure(figsize=(total, height))
+    if lines:
+        where = (MARGIN / total, MARGIN / 2 / height)
+        figure.text(*where, "\n".join(lines), fontsize=9, color=RED, va="bottom", linespacing=1.2, parse_math=False)
     left = MARGIN
     for (title, image, style), width, bar in zip(images, widths, bars, strict=True):
-        axes = figure.add_axes((left / total, MARGIN / height, width / total, tile / height))
+        axes = figure.add_axes((left / total, foot / height, width / total, tile / height))
         axes.imshow(image, cmap=style.cmap, vmin=0, vmax=white / style.scale, aspect="auto")
         axes.set_axis_off()
         _title(axes, title, HEAD / tile)
         if style.label:
-            place = ((left + width + GAP) / total, MARGIN / height, BAR / total, tile / height)
+            place = ((left + width + GAP) / total, foot / height, BAR / total, tile / height)
             _colour_bar(figure.add_axes(place), style)
         left += width + bar + GAP
     return figure
+
+
+def caption_lines(warnings: Sequence[str], width: int) -> list[str]:
+    """ "Warning: …", wrapped to `width` letters; what is too much for a caption is counted."""
+    wrapped = [textwrap.wrap(f"Warning: {text}", max(20, width)) for text in warnings]
+    kept: list[str] = []
+    for i, lines in enumerate(wrapped):
+        if kept and len(kept) + len(lines) > MOST_LINES:
+            return [*kept, f"Warning: {len(wrapped) - i} more, in the HDF5 file"]
+        kept += lines[:MOST_LINES]
+    return kept
 
 
 def _title(axes: Axes, title: str, up: float) -> None:

@@ -15,10 +15,10 @@ from bayesmri.studies.registry import FORMER
 REDRAWN = ("reliability", "holdout", "hallucination", "compare", "entropy", "acceleration", "covariance")
 
 
-def redraw_study(name: str, source: Path, folder: Path) -> tuple[dict[str, Any], str]:
+def redraw_study(name: str, source: Path, folder: Path, *, force: bool = False) -> tuple[dict[str, Any], str]:
     """folder/NAME.png of the numbers in `source`, which go to folder/NAME.json as they are; returns them and a table.
 
-    Models and data are not needed: numbers may outlive the weights they came from.
+    Models and data are not needed: numbers may outlive the weights they came from. force: the figure may be there.
     """
     target, picture = folder / f"{name}.json", folder / f"{name}.png"
     name = FORMER.get(name, name)
@@ -31,7 +31,7 @@ def redraw_study(name: str, source: Path, folder: Path) -> tuple[dict[str, Any],
     in_place = target.exists() and target.samefile(source)
     targets = [picture] if in_place else [picture, target]
     for path in targets:
-        check_target(path, source)
+        check_target(path, source, force=force)
     figure, words = (study_module(name, part) for part in ("figure", "text"))
     try:
         with atomic_paths(targets) as (png_file, *json_file):

@@ -18,9 +18,12 @@ from bayesmri.studies.registry import FORMER, STUDIES
 
 
 def run_study(
-    name: str, request: Request, folder: Path, *, progress: Progress | None = None
+    name: str, request: Request, folder: Path, *, force: bool = False, progress: Progress | None = None
 ) -> tuple[dict[str, Any], Outcome]:
-    """Run it and write folder/NAME.json and folder/NAME.png; returns the record written and the outcome."""
+    """Run it and write folder/NAME.json and folder/NAME.png; returns the record written and the outcome.
+
+    force: these may be there, and are overwritten.
+    """
     target, picture = folder / f"{name}.json", folder / f"{name}.png"
     name = FORMER.get(name, name)
     if name not in STUDIES:
@@ -29,7 +32,7 @@ def run_study(
     sources = [Path(part) for model in request.models for part in members_of(model.removeprefix(ISOTROPIC))]
     sources += data_files(request.data) if request.data else []
     for path in (target, picture):
-        check_target(path, *sources)
+        check_target(path, *sources, force=force)
     outcome: Outcome = study_module(name, "study")(request, progress)
     record = {"study": name, **outcome.numbers, "provenance": _provenance(name, request, outcome)}
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"

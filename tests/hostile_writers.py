@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
-from reader_files import header_xml, mrd_line, random_kspace, write_cfl, write_dicom, write_h5, write_mrd
+from reader_files import bart_kspace, header_xml, mrd_line, random_kspace, write_cfl, write_dicom, write_h5, write_mrd
 
 nibabel = pytest.importorskip("nibabel")
 RNG = np.random.default_rng(3)
@@ -39,7 +39,7 @@ def mrd(folder: Path) -> Path:
 
 
 def cfl(folder: Path) -> Path:
-    write_cfl(folder / "a", random_kspace(24, 25, 1, 2))
+    write_cfl(folder / "a", bart_kspace(24, 25, 2))
     return folder / "a.cfl"
 
 

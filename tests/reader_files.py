@@ -51,6 +51,11 @@ def random_kspace(*shape: int, seed: int = 0) -> Complex:
     return z
 
 
+def bart_kspace(H: int, W: int, Q: int = 1) -> Complex:
+    """The same with BART's axes: (read, phase, 1, coils)."""
+    return np.moveaxis(random_kspace(1, Q, H, W), (2, 3), (0, 1))
+
+
 def write_h5(path: Path, datasets: dict[str, Any], attributes: dict[str, Any] | None = None) -> Path:
     with h5py.File(path, "w") as file:
         for name, value in datasets.items():

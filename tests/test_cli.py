@@ -140,7 +140,7 @@ def test_names_that_the_terminal_cannot_show_are_escaped(knee: Path, tmp_path: P
 def test_what_ends_a_command_early_is_one_line(
     error: BaseException, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(_: Path) -> None:
+    def fail(_: Path, **options: object) -> None:
         raise error
 
     monkeypatch.setattr(sys.modules["bayesmri.cli.inspect"], "inspect_file", fail)
@@ -151,7 +151,7 @@ def test_what_ends_a_command_early_is_one_line(
 def test_torch_without_memory_is_out_of_memory(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def ask_for_a_petabyte(_: Path) -> None:
+    def ask_for_a_petabyte(_: Path, **options: object) -> None:
         torch.empty(10**15)
 
     monkeypatch.setattr(sys.modules["bayesmri.cli.inspect"], "inspect_file", ask_for_a_petabyte)
@@ -260,7 +260,7 @@ def test_misuse_is_one_line_and_exit_code_2(
     ("argv", "advice"),
     [
         (["recon", "--acceleration", "4"], "leave the acceleration out to reconstruct it as it is"),
-        (["recon", "--mask", "mask.txt"], "leave the mask out to reconstruct it as it is"),
+        (["recon", "--mask", "mask.txt"], "correct the mask or leave it out"),
         (["undersample"], "expected fully sampled data; reconstruct this as it is"),
         (["undersample", "--mask", "mask.txt"], "expected fully sampled data; reconstruct this as it is"),
         (["recon", "--center-fraction", "0.08"], "undersampled data has its own lines, leave that out"),
@@ -295,9 +295,11 @@ def test_a_folder_is_blamed_and_not_the_output_in_it(
 
 def test_the_axes_that_are_wanted_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with h5py.File(tmp_path / "flat.h5", "w") as file:
-        file["kspace"] = np.ones((16, 16), np.complex64)
+        file["kspace"] = np.ones((2, 1, 1, 16, 16), np.complex64)
     assert main(["recon", str(tmp_path / "flat.h5"), "-o", str(tmp_path / "out.h5")]) == 2
-    wanted = "expected 3 or 4 axes, (slices, rows, columns) of one coil or (slices, coils, rows, columns)"
+    wanted = (
+        "expected (row, column) or (slice, row, column) or (slice, coil, row, column); say what each of them is: --axes"
+    )
     assert capsys.readouterr().err.rstrip().endswith(wanted)
 
 

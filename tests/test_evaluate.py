@@ -20,7 +20,7 @@ from bayesmri.recon.files import PhantomRequest, reconstruct_file, simulate_file
 from bayesmri.recon.request import Options
 from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.report.tables import latex, markdown, text
-from reader_files import random_kspace, write_cfl, write_dicom
+from reader_files import bart_kspace, write_cfl, write_dicom
 
 KEYS = {"method", "acceleration", "file", "coils", "psnr", "nmse", "ssim", "seconds", "parameters"}
 
@@ -64,7 +64,7 @@ def test_models_of_one_name_keep_their_own_rows(folder: Path, tmp_path: Path) ->
 
 def test_a_pair_and_a_series_are_one_volume_each(tmp_path: Path) -> None:
     pytest.importorskip("pydicom")
-    write_cfl(tmp_path / "bart", random_kspace(24, 25, 1, 2))
+    write_cfl(tmp_path / "bart", bart_kspace(24, 25, 2))
     (tmp_path / "series").mkdir()
     for i in range(3):
         pixels = np.full((20, 22), 100 + i, np.uint16)

@@ -12,14 +12,14 @@ from bayesmri.io.atomic import check_target
 from bayesmri.io.inputs import input_files
 from bayesmri.recon.files import reconstruct_file
 from bayesmri.recon.request import Options
-from reader_files import random_kspace, write_cfl
+from reader_files import bart_kspace, write_cfl
 
 ZERO_FILLED = Options(method="zero-filled")
 
 
 @pytest.mark.parametrize("suffix", ["", ".cfl", ".hdr"])
 def test_a_pair_reconstructs_under_any_of_its_names_and_both_halves_are_recorded(tmp_path: Path, suffix: str) -> None:
-    write_cfl(tmp_path / "scan", random_kspace(16, 17, 1, 2))
+    write_cfl(tmp_path / "scan", bart_kspace(16, 17, 2))
     out = tmp_path / "out.h5"
     reconstruct_file(tmp_path / f"scan{suffix}", out, ZERO_FILLED)
     with h5py.File(out) as file:
@@ -31,7 +31,7 @@ def test_a_pair_reconstructs_under_any_of_its_names_and_both_halves_are_recorded
 @pytest.mark.parametrize("suffix", ["", ".cfl", ".hdr"])
 @pytest.mark.parametrize("target", ["scan.cfl", "scan.hdr"])
 def test_neither_half_of_a_pair_is_overwritten(tmp_path: Path, suffix: str, target: str) -> None:
-    write_cfl(tmp_path / "scan", random_kspace(16, 17, 1, 2))
+    write_cfl(tmp_path / "scan", bart_kspace(16, 17, 2))
     before = (tmp_path / target).read_bytes()
     with pytest.raises(OutputError, match="input itself"):
         reconstruct_file(tmp_path / f"scan{suffix}", tmp_path / target, ZERO_FILLED)

@@ -19,7 +19,7 @@ from bayesmri.recon.page import report_file
 from bayesmri.report.panel import MOST_LINES, caption_lines
 
 CENTRE = "the central line of k-space was not acquired"
-THREE = "three axes were read as (coils, H, W) of one slice"
+THREE = "the 3 axes of"
 
 
 @pytest.fixture

@@ -20,11 +20,11 @@ def odd_kspace() -> dict[str, np.ndarray]:
     lines = np.arange(40)
     dead = z * np.array([1, 0, 1], np.float32)[:, None, None]
     return {
-        "transposed data?": z * (np.arange(32) % 2 == 0)[:, None],
+        "undersampled along its rows": z * (np.arange(32) % 2 == 0)[:, None],
         "not centred": np.roll(z, 12, axis=-1),
         "the central line of k-space was not acquired": z * (lines % 4 == 1),
         "coils without signal: 1": dead,
-        "three axes were read as (coils, H, W)": z[0],
+        "were taken as (coil, row, column)": z[0],
         "zero padding": z * ((lines > 2) & (lines < 37)),
     }
 
@@ -54,7 +54,8 @@ def test_undersample_says_it_too_and_speaks_of_its_own_mask(tmp_path: Path, caps
     mask.write_text("0100" * 10)
     assert main(["undersample", str(path), "-o", str(out), "--mask", str(mask), "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
-    assert [note.split(":")[0] for note in made["notes"]] == ["three axes were read as (coils, H, W) of one slice"]
+    said = "the 3 axes of 3 x 32 x 40 were taken as (coil, row, column); say it if they are others"
+    assert [note.split(":")[0] for note in made["notes"]] == [said]
     assert [text.split(":")[0] for text in made["warnings"]] == ["the central line of k-space was not acquired"]
     argv = ["recon", str(path), "-o", str(out), "--mask", str(mask), "--method", "zero-filled", "--json", "--force"]
     assert main(argv) == 0

@@ -314,13 +314,14 @@ def test_inspection_warns_of_what_looks_wrong(tmp_path: Path) -> None:
         "not centred": np.roll(full.z, 20, axis=-1),
         "coils without signal: 1": full.z * np.array([1, 0, 1], np.float32)[:, None, None],
         "slices without any signal: 1": full.z * np.array([1, 0], np.float32)[:, None, None, None],
-        "transposed": sampled.z.swapaxes(-1, -2),
+        "undersampled along its rows": sampled.z.swapaxes(-1, -2),
         "partial Fourier": full.z * np.r_[np.zeros(36), np.ones(24)].astype(np.float32),
     }
     for words, z in cases.items():
         path = tmp_path / "odd.npy"
         np.save(path, z)
-        assert any(words in warning for warning in inspect_file(path).warnings), words
+        found = inspect_file(path)
+        assert any(words in said for said in (*found.notes, *found.warnings)), words
 
 
 def test_the_demo_uses_a_real_head_slice_and_the_shipped_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

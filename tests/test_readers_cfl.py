@@ -28,7 +28,7 @@ def test_cfl_axes(tmp_path: Path, shape: tuple[int, int, int, int], suffix: str)
 
 
 def test_averages_are_averaged_and_further_axes_noted(tmp_path: Path) -> None:
-    u = random_kspace(16, 17, 1, 2, 1, 3, 1, 1, 1, 1, 1, 1, 1, 1, 4)
+    u = np.moveaxis(random_kspace(2, 3, 4, 16, 17), (3, 4), (0, 1)).reshape(16, 17, 1, 2, 1, 3, *(1,) * 8, 4)
     data = read_kspace(write_cfl(tmp_path / "a", u))
     wanted = u[:, :, 0, :, 0, 0].mean(axis=-1).reshape(16, 17, 2).transpose(2, 0, 1)
     np.testing.assert_allclose(data.z[0], wanted, rtol=1e-5, atol=1e-6)

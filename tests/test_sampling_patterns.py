@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayesmri
-from bayesmri.errors import DataError, MaskError
+from bayesmri.errors import MaskError
 from bayesmri.io.formats import read_kspace
 from bayesmri.io.masks import read_mask
 from reader_files import random_kspace, write_h5
@@ -86,13 +86,17 @@ def test_a_mask_that_calls_empty_columns_acquired_is_refused(tmp_path: Path, emp
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
-def test_undersampling_along_two_axes_is_refused(tmp_path: Path, share: float) -> None:
-    """Drawn at random, once for all slices or anew for each; as a chequerboard too."""
+def test_undersampling_along_two_axes_is_found(tmp_path: Path, share: float) -> None:
+    """Points drawn at random, or as a chequerboard; drawn anew for each slice there is no one mask."""
     z = kspace()
-    chequers = np.indices((24, W)).sum(axis=0) % 2
-    for points in (RNG.random((24, W)) > share, RNG.random((2, 1, 24, W)) > share, chequers):
-        with pytest.raises(DataError, match="only whole lines along the last axis may be missing"):
-            read_kspace(write_h5(tmp_path / "a.h5", {"kspace": z * points}))
+    chequers = np.indices((24, W)).sum(axis=0) % 2 == 0
+    for points in (RNG.random((24, W)) > share, chequers):
+        data = read_kspace(write_h5(tmp_path / "a.h5", {"kspace": z * points}))
+        np.testing.assert_array_equal(data.mask, points)
+        assert data.acceleration == points.size / points.sum()
+        assert any("undersampled along two axes" in note for note in data.header.notes)
+    with pytest.raises(MaskError, match="one mask for all slices"):
+        read_kspace(write_h5(tmp_path / "a.h5", {"kspace": z * (RNG.random((2, 1, 24, W)) > share)}))
 
 
 def test_zeros_that_are_no_undersampling_stay(tmp_path: Path) -> None:

@@ -20,9 +20,11 @@ from bayesmri.evaluation.calibrate import calibrate as _calibrate
 from bayesmri.evaluation.calibrate import with_bound
 from bayesmri.evaluation.cohort import Loaded, load_stochastic
 from bayesmri.evaluation.request import Wanted
-from bayesmri.io.acquired import finish, mask_from_file
 from bayesmri.io.guard import one_line
 from bayesmri.io.inspect import data_messages, mask_messages
+from bayesmri.io.layout.array import kspace_of_array
+from bayesmri.io.layout.given import Given
+from bayesmri.io.layout.overrule import stored_mask
 from bayesmri.io.sensitivity_maps import with_sensitivities
 from bayesmri.kspace import Header, Images, KSpace, check_finite
 from bayesmri.model import Model
@@ -41,10 +43,19 @@ from bayesmri.training.run_folder import train as _train
 from bayesmri.training.settings import TrainConfig
 
 
-def as_kspace(z: ArrayLike, mask: ArrayLike | None = None) -> KSpace:
+def as_kspace(
+    z: ArrayLike,
+    mask: ArrayLike | None = None,
+    *,
+    axes: str | None = None,
+    shifted: bool = False,
+    images: bool = False,
+) -> KSpace:
     """K-space from an array: (H, W), (coils, H, W) or (slices, coils, H, W), complex, zero frequency in the centre.
 
-    mask: one bool per column; found in the data as the readers of files do unless given.
+    mask: one bool per column, or per row and column; found in the data as the readers of files do unless given.
+    axes: what each axis is where it is otherwise, such as "row column coil"; - for one of which the first is taken.
+    shifted: the zero frequency lies in the corners. images: these are complex coil images, to be transformed.
     """
     if isinstance(z, Images):
         raise DataError(
@@ -52,18 +63,9 @@ def as_kspace(z: ArrayLike, mask: ArrayLike | None = None) -> KSpace:
         )
     if isinstance(z, str | Path):
         raise DataError(f"got the name {one_line(z)}, expected k-space; bayesmri.read gives that of a file")
-    array = _array("k-space", z)
-    if array.dtype.kind != "c":
-        raise DataError(
-            f"got an array of {array.dtype}, expected complex k-space; for magnitude images simulate it first"
-        )
-    if not 2 <= array.ndim <= 4:
-        raise ShapeError(
-            f"got an array of shape {array.shape}, expected (H, W), (coils, H, W) or (slices, coils, H, W)"
-        )
-    volume: NDArray[np.complex64] = array.reshape((1,) * (4 - array.ndim) + array.shape).astype(np.complex64)
-    lines = None if mask is None else mask_from_file(_array("the mask", mask), volume.shape[-1])
-    return finish(volume, Header(source="array"), mask=lines)
+    given = Given.of(axes, shifted=shifted, images=images)
+    lines = None if mask is None else _array("the mask", mask)
+    return kspace_of_array(_array("k-space", z).copy(), mask=lines, source="array", name="an array", given=given)
 
 
 def simulate(
@@ -121,9 +123,9 @@ def undersample(
         sampled = _undersample(full, sampling)
     else:
         check_full(full)
-        sampled = keep_lines(full, mask_from_file(_array("the mask", mask), full.z.shape[-1]))
+        sampled = keep_lines(full, stored_mask(_array("the mask", mask), (full.z.shape[2], full.z.shape[3])))
     if strict:
-        (data_messages(full) + mask_messages(sampled.mask)).check(strict=True)
+        (data_messages(full) + mask_messages(sampled.encoded_mask)).check(strict=True)
     return sampled
 
 

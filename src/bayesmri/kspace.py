@@ -23,6 +23,8 @@ class Header:
     facts: short header facts for `inspect`; notes: what the reader did or assumed, one sentence each.
     warnings: what may make the image wrong, one sentence each.
     turned: rows and columns were exchanged, since the file was undersampled along its rows; images are turned back.
+    encoded: the part of the grid that was encoded, from row to row and from column to column, where the rest is zero
+        padding: reconstructed on that part, images keep the whole grid.
     """
 
     source: str
@@ -35,6 +37,7 @@ class Header:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     turned: bool = False
+    encoded: tuple[int, int, int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,17 @@ class KSpace:
 
     @property
     def acceleration(self) -> float:
-        """Lines, or points, of the grid for each acquired one: what the data really has."""
-        return self.mask.size / int(self.mask.sum())
+        """Lines, or points, of the encoded grid for each acquired one: what the data really has."""
+        inside = self.encoded_mask
+        return inside.size / max(1, int(inside.sum()))
+
+    @property
+    def encoded_mask(self) -> NDArray[np.bool_]:
+        """The mask without zero padding."""
+        if self.header.encoded is None:
+            return self.mask
+        top, bottom, left, right = self.header.encoded
+        return self.mask[left:right] if self.mask.ndim == 1 else self.mask[top:bottom, left:right]
 
 
 def as_columns(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:

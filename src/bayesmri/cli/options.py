@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter, Token
 
 from bayesmri.errors import ConfigError
+from bayesmri.io.layout.given import Given
 from bayesmri.physics.pattern import MaskKind
 
 Out = Annotated[Path, Parameter(name=["--output", "-o"])]
@@ -66,6 +67,33 @@ class Scan:
 
 
 SCAN = Scan()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Layout:
+    """What the user says of an array that does not say it itself.
+
+    Attributes
+    ----------
+    axes
+        What each axis of an array is (.npy, .npz, HDF5 `kspace`, .cfl): slice, coil, row and column in the order of the
+        file, such as "row column coil"; - for an axis of which the first entry is taken. The rows are the readout.
+    shifted
+        The zero frequency lies in the corners of k-space, as np.fft.fft2 leaves it, and is moved to the centre.
+    images
+        The array holds complex coil images, which are transformed into k-space.
+    """
+
+    axes: str | None = None
+    shifted: bool = False
+    images: bool = False
+
+    def given(self) -> Given:
+        return Given.of(self.axes, shifted=self.shifted, images=self.images)
+
+
+LAYOUT = Layout()
 
 
 def parse_shape(text: str) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bayesmri.bounds.bound import percent
-from bayesmri.cli.options import Whole
+from bayesmri.cli.options import LAYOUT, Layout, Whole
 from bayesmri.cli.output import count, print_json, print_messages, print_metrics, sampling_line
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
@@ -44,6 +44,7 @@ def recon(
     device: str = "cpu",
     nifti: bool = False,
     png: bool = False,
+    layout: Layout = LAYOUT,
     strict: bool = False,
     force: bool = False,
     json: bool = False,
@@ -67,7 +68,8 @@ def recon(
         Share of the lines in the fully sampled centre; 0.32/R unless given.
     mask
         random, equispaced or partial-fourier lines; poisson or elliptical, points of both axes; or a file with one
-        value per line (.npy or text), or per row and column (.npy), 1 if acquired, else 0.
+        value per line (.npy or text), or per row and column (.npy), 1 if acquired, else 0. With a scan that is not
+        fully sampled a file says what of it was acquired, whatever was found.
     offset
         First line of an equispaced mask outside the centre, from 0; drawn unless given.
     seed
@@ -146,6 +148,7 @@ def recon(
         options,
         sampling if sampling.needs_full_data else None,
         sensitivities=sensitivities,
+        given=layout.given(),
         nifti=nifti,
         png=png,
         force=force,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bayesmri.cli.options import Out, Whole
+from bayesmri.cli.options import LAYOUT, Layout, Out, Whole
 from bayesmri.cli.output import print_json, print_messages, sampling_line
 from bayesmri.recon.acquisition import RULES, Sampling
 from bayesmri.recon.files import undersample_file
@@ -20,6 +20,7 @@ def undersample(
     single_coil: bool = False,
     truth: bool = True,
     seed: Whole = 0,
+    layout: Layout = LAYOUT,
     strict: bool = False,
     force: bool = False,
     json: bool = False,
@@ -58,7 +59,14 @@ def undersample(
         acceleration = 4.0
     sampling = Sampling(acceleration, center_fraction, mask, offset, seed)
     made = undersample_file(
-        file, output, sampling, keep_truth=truth, single_coil=single_coil, strict=strict, force=force
+        file,
+        output,
+        sampling,
+        keep_truth=truth,
+        single_coil=single_coil,
+        given=layout.given(),
+        strict=strict,
+        force=force,
     )
     print_messages(made)
     if json:

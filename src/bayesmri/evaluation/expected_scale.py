@@ -27,10 +27,11 @@ from bayesmri.metrics import CROP, Metrics, center_crop, volume_metrics
 from bayesmri.model import Model
 from bayesmri.physics.fourier import fft2c
 from bayesmri.recon.check import Checker
+from bayesmri.recon.crop import common_crop
 from bayesmri.recon.expectation import Told, expect
 from bayesmri.recon.files import Progress
 from bayesmri.recon.method import Method, make_method
-from bayesmri.recon.reconstruct import common_crop, scan_of
+from bayesmri.recon.reconstruct import scan_of
 from bayesmri.recon.request import Options
 from bayesmri.recon.undersample import undersample
 from bayesmri.runs import locate

@@ -15,7 +15,8 @@ from bayesmri.bounds.bound import FLOOR, Calibration, unit_width
 from bayesmri.bounds.conformal import chosen_cap, leave_one_out, missed, scores
 from bayesmri.data.catalog import subject_of
 from bayesmri.errors import DataError
-from bayesmri.recon.reconstruct import Reconstruction, common_crop
+from bayesmri.recon.crop import common_crop
+from bayesmri.recon.reconstruct import Reconstruction
 
 Scores = NDArray[np.float32]
 

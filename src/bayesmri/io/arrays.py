@@ -1,4 +1,4 @@
-"""NumPy `.npy` and `.npz`: complex k-space (H, W), (coils, H, W) of one slice, or (slices, coils, H, W)."""
+"""NumPy `.npy` and `.npz`: complex k-space (H, W), (coils, H, W) of one slice, (slices, coils, H, W), or as is said."""
 
 import zipfile
 from pathlib import Path
@@ -8,21 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmri.errors import FormatError
-from bayesmri.io.acquired import as_slices, finish, mask_from_file
 from bayesmri.io.guard import byte_budget, check_bytes, damaged_as_format_error, one_line, regular_file
-from bayesmri.io.safe_h5 import to_complex64
-from bayesmri.kspace import Header, KSpace
+from bayesmri.io.layout.array import kspace_of_array
+from bayesmri.io.layout.given import NOTHING, Given
+from bayesmri.io.layout.numbers import is_number
+from bayesmri.kspace import KSpace
 
 
-def read_npy(path: Path, *, budget: int | None = None) -> KSpace:
-    """One complex array; three axes mean (coils, H, W) of a single slice."""
+def read_npy(path: Path, *, budget: int | None = None, given: Given = NOTHING) -> KSpace:
+    """One complex array; three axes mean (coils, H, W) of a single slice unless the user says otherwise."""
     stored = regular_file(path)
     with damaged_as_format_error(path), path.open("rb") as stream:
         array = read_array(stream, one_line(path.name), length=stored, stored=stored, budget=byte_budget(budget))
-    return _kspace(array, None, source="NumPy npy", name=one_line(path.name))
+    return kspace_of_array(array, source="NumPy npy", name=one_line(path.name), given=given)
 
 
-def read_npz(path: Path, *, budget: int | None = None) -> KSpace:
+def read_npz(path: Path, *, budget: int | None = None, given: Given = NOTHING) -> KSpace:
     """`kspace` and, where present, `mask`; or a single array, whatever its name."""
     regular_file(path)
     limit = byte_budget(budget)
@@ -34,7 +35,8 @@ def read_npz(path: Path, *, budget: int | None = None) -> KSpace:
             raise FormatError(f"{one_line(path)} holds {found}, expected an array named `kspace`, or one array alone")
         array = _member(archive, members[key], limit)
         mask = _member(archive, members["mask"], limit) if "mask" in members and key != "mask" else None
-    return _kspace(array, mask, source="NumPy npz", name=f"`{one_line(key)}` in {one_line(path.name)}")
+    name = f"`{one_line(key)}` in {one_line(path.name)}"
+    return kspace_of_array(array, mask=mask, source="NumPy npz", name=name, given=given)
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: int) -> NDArray[Any]:
@@ -59,7 +61,7 @@ def read_header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np
 def read_array(stream: IO[bytes], name: str, *, length: int, stored: int, budget: int) -> NDArray[Any]:
     """The array behind an npy header, whose shape and dtype are checked first; pickled objects never."""
     shape, fortran, dtype = read_header(stream, name)
-    if dtype.kind not in "buifc":
+    if dtype.kind != "b" and not is_number(dtype):
         raise FormatError(f"{name} has dtype {one_line(dtype, limit=60)}, expected complex64 or complex128 k-space")
     claimed = check_bytes(name, shape, dtype.itemsize, stored=stored, budget=budget)
     rest = length - stream.tell()
@@ -69,15 +71,3 @@ def read_array(stream: IO[bytes], name: str, *, length: int, stored: int, budget
         )
     flat = np.frombuffer(bytearray(stream.read(claimed)), dtype=dtype)
     return flat.reshape(shape, order="F" if fortran else "C")
-
-
-def _kspace(array: NDArray[Any], mask: NDArray[Any] | None, *, source: str, name: str) -> KSpace:
-    if array.dtype.kind != "c" or array.dtype.itemsize not in (8, 16):
-        raise FormatError(
-            f"{name} has dtype {array.dtype}, expected complex64 or complex128 k-space (re + 1j * im); "
-            "magnitude images are read from NIfTI, DICOM or an `image` HDF5"
-        )
-    notes = ("three axes were read as (coils, H, W) of one slice",) if array.ndim == 3 else ()
-    z = as_slices(to_complex64(array), three="coils")
-    pattern = None if mask is None else mask_from_file(mask, z.shape[-1])
-    return finish(z, Header(source=source, notes=notes), mask=pattern)

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 from bayesmri.errors import FormatError
 from bayesmri.io.acquired import finish
 from bayesmri.io.guard import byte_budget, check_bytes, damaged_as_format_error, one_line, regular_file, sizes
+from bayesmri.io.layout.array import checked
+from bayesmri.io.layout.axes import Arranged, arrange
+from bayesmri.io.layout.given import NOTHING, Given
 from bayesmri.io.safe_h5 import to_complex64
 from bayesmri.kspace import Header, KSpace
 
@@ -33,13 +36,17 @@ def cfl_pair(path: Path) -> tuple[Path, Path] | None:
         return None
 
 
-def read_cfl(path: Path, *, budget: int | None = None) -> KSpace:
+def read_cfl(path: Path, *, budget: int | None = None, given: Given = NOTHING) -> KSpace:
     """Dimensions (read, phase1, 1, coils) with slices in dimension 13 become (slices, Q, H = read, W = phase1)."""
     array, dims = _read(path, budget)
-    _refuse_other_layouts(path, dims)
-    z, notes = _to_slices(array)
+    if given.axes is None:
+        _refuse_other_layouts(path, dims)
+        found = Arranged(*_to_slices(array))
+    else:
+        found = arrange(array, given.axes)
+    found = checked(found, given)
     facts = {"BART dimensions": sizes(dims[: _last_used(dims) + 1])}
-    return finish(z, Header(source="BART cfl", facts=facts, notes=notes))
+    return finish(found.z, Header(source="BART cfl", facts=facts, notes=found.notes), given=given)
 
 
 def read_maps(path: Path, *, budget: int | None = None) -> NDArray[np.complex64]:

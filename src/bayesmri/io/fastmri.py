@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.io.acquired import as_slices, finish, mask_from_file
+from bayesmri.io.acquired import finish
 from bayesmri.io.h5_geometry import with_geometry
 from bayesmri.io.ismrmrd_xml import Encoding, parse_header
+from bayesmri.io.layout.array import arranged, checked
+from bayesmri.io.layout.axes import Arranged
+from bayesmri.io.layout.given import NOTHING, Given
+from bayesmri.io.layout.overrule import stored_mask
+from bayesmri.io.layout.truth import judged
 from bayesmri.io.safe_h5 import (
     names,
     number_attribute,
@@ -24,7 +29,8 @@ from bayesmri.io.safe_h5 import (
 from bayesmri.kspace import MIN_SIZE, Header, KSpace, check_finite, check_grid
 from bayesmri.messages import Messages
 
-AXES = "(slices, rows, columns) of one coil or (slices, coils, rows, columns)"
+BY_NUMBER = {2: ("row", "column"), 3: ("slice", "row", "column"), 4: ("slice", "coil", "row", "column")}
+COILS = {**BY_NUMBER, 3: ("coil", "row", "column")}
 TRUTHS = ("reconstruction_rss", "reconstruction_esc", "reconstruction")
 
 
@@ -35,12 +41,14 @@ class Truth:
     warnings: tuple[str, ...] = ()
 
 
-def read_fastmri(path: Path, *, budget: int | None = None) -> KSpace:
+def read_fastmri(path: Path, *, budget: int | None = None, given: Given = NOTHING) -> KSpace:
     """Axis −2 is the readout x of the header's encoded space, axis −1 the phase-encoding y."""
     with open_h5(path) as file:
-        z = as_slices(read_complex(file, "kspace", ndim=(3, 4), axes=AXES, budget=budget), three="slices")
-        check_grid(z.shape, ndim=4, axes="(slices, coils, H, W)")
         present = names(file)
+        values, told = read_complex(file, "kspace", budget=budget)
+        found = checked(_arranged(file, values, given, budget), given)
+        z = found.z
+        check_grid(z.shape, ndim=4, axes="(slices, coils, H, W)")
         mask = read_real(file, "mask", ndim=(1, 2, 3, 4), budget=budget) if "mask" in present else None
         encoding = None
         if "ismrmrd_header" in present:
@@ -49,7 +57,23 @@ def read_fastmri(path: Path, *, budget: int | None = None) -> KSpace:
         if mask is None:
             truth = _in_our_units(truth, z)
         header = _header(file, z.shape, encoding, truth)
-    return finish(z, header, mask=None if mask is None else mask_from_file(mask, z.shape[-1]), truth=truth.image)
+    header = replace(header, notes=told + found.notes + header.notes)
+    pattern = None if mask is None else stored_mask(mask, (z.shape[2], z.shape[3]))
+    return judged(finish(z, header, mask=pattern, truth=truth.image, given=given))
+
+
+def _arranged(file: Any, values: NDArray[np.complex64], given: Given, budget: int | None) -> Arranged:
+    """Three axes are slices of one coil, as fastMRI has them, unless the file's own image is of one slice alone.
+
+    That is certain with fastMRI's header, or with images, which count the slices; and so is what four axes are.
+    """
+    present = names(file)
+    image = next((name for name in TRUTHS if name in present), None)
+    shape = () if image is None else read_real(file, image, ndim=(2, 3), budget=budget).shape
+    count = shape[0] if len(shape) == 3 else 1 if shape else None
+    coils = values.ndim == 3 and count == 1 and len(values) > 1
+    certain = values.ndim == 4 or "ismrmrd_header" in present or (count is not None and count in (len(values), 1))
+    return arranged(values, given, COILS if coils else BY_NUMBER, certain=certain)
 
 
 def _truth(file: Any, shape: tuple[int, ...], budget: int | None) -> Truth:

@@ -12,6 +12,7 @@ from bayesmri.io.fastmri import read_fastmri
 from bayesmri.io.guard import is_folder, one_line, regular_file
 from bayesmri.io.images import read_images_h5
 from bayesmri.io.inputs import input_files
+from bayesmri.io.layout.given import NOTHING, Given
 from bayesmri.io.mrd.choice import FIRST, Choice
 from bayesmri.io.mrd.read import mrd_group, read_mrd
 from bayesmri.io.nifti import nifti_start, nifti_version, read_nifti
@@ -62,11 +63,14 @@ def sniff(path: Path | str) -> str:
     raise FormatError(f"{one_line(path)} is of no known format or is damaged, expected {KNOWN}")
 
 
-def read_kspace(path: Path | str, *, budget: int | None = None, choice: Choice = FIRST) -> KSpace:
+def read_kspace(
+    path: Path | str, *, budget: int | None = None, choice: Choice = FIRST, given: Given = NOTHING
+) -> KSpace:
     """Raw k-space, checked and finite.
 
     budget: the most bytes one array may claim; BAYESMRI_MAX_BYTES or 8 GiB unless given.
     choice: which of an MRD file's images; refused for other formats.
+    given: what the user says of an array; refused for formats that know it themselves.
     """
     kind = sniff(path)
     if kind in IMAGES:
@@ -75,9 +79,10 @@ def read_kspace(path: Path | str, *, budget: int | None = None, choice: Choice =
             "run `bayesmri simulate` first, which makes k-space of them"
         )
     if kind == "mrd":
+        given.refused(f"{one_line(path)} ({kind})")
         return read_mrd(Path(path), budget=budget, choice=choice)
     choice.refused(f"{one_line(path)} ({kind})")
-    return KSPACE[kind](Path(path), budget=budget)
+    return KSPACE[kind](Path(path), budget=budget, given=given)
 
 
 def read_images(path: Path | str, *, budget: int | None = None) -> Images:
@@ -93,6 +98,9 @@ def read_images(path: Path | str, *, budget: int | None = None) -> Images:
 def read(
     path: Path | str,
     *,
+    axes: str | None = None,
+    shifted: bool = False,
+    images: bool = False,
     budget: int | None = None,
     repetition: int | None = None,
     contrast: int | None = None,
@@ -102,18 +110,24 @@ def read(
 ) -> KSpace | Images:
     """Whatever the file holds.
 
+    axes: what each axis of an array is, such as "slice coil row column", in any order; - for one to drop.
+    shifted: its zero frequency lies in the corners. images: it holds complex coil images, to be transformed.
     budget: as in `read_kspace`. repetition, contrast, phase, set: which image of an MRD file, by the file's counters;
     the first unless given. prewhiten: by an MRD file's noise scans, where it has any.
     """
-    return read_any(path, budget=budget, choice=Choice(repetition, contrast, phase, set, prewhiten))
+    choice = Choice(repetition, contrast, phase, set, prewhiten)
+    return read_any(path, budget=budget, choice=choice, given=Given.of(axes, shifted=shifted, images=images))
 
 
-def read_any(path: Path | str, *, budget: int | None = None, choice: Choice = FIRST) -> KSpace | Images:
-    """K-space or images. budget, choice: as in `read_kspace`."""
+def read_any(
+    path: Path | str, *, budget: int | None = None, choice: Choice = FIRST, given: Given = NOTHING
+) -> KSpace | Images:
+    """K-space or images. budget, choice, given: as in `read_kspace`."""
     kind = sniff(path)
     if kind in KSPACE:
-        return read_kspace(path, budget=budget, choice=choice)
+        return read_kspace(path, budget=budget, choice=choice, given=given)
     choice.refused(f"{one_line(path)} ({kind})")
+    given.refused(f"{one_line(path)} ({kind})")
     return IMAGES[kind](Path(path), budget=budget)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.io.formats import read
+from bayesmri.io.formats import read_any
+from bayesmri.io.layout.given import NOTHING, Given
 from bayesmri.kspace import Images, KSpace
 from bayesmri.messages import Messages, warned
 from bayesmri.physics.pattern import centre_run, mask_notes
@@ -44,9 +45,9 @@ class Inspection:
         return {**vars(self), "shape": list(self.shape), "notes": list(self.notes), "warnings": list(self.warnings)}
 
 
-def inspect_file(path: Path) -> Inspection:
-    """Read the whole file, so that what passes here also reconstructs."""
-    value = read(path)
+def inspect_file(path: Path, *, given: Given = NOTHING) -> Inspection:
+    """Read the whole file, so that what passes here also reconstructs. given: what the user says of an array."""
+    value = read_any(path, given=given)
     return _inspect_kspace(path, value) if isinstance(value, KSpace) else _inspect_images(path, value)
 
 
@@ -55,7 +56,7 @@ def data_messages(value: KSpace | Images) -> Messages:
     own = Messages(value.header.notes, value.header.warnings)
     if isinstance(value, Images):
         return own + warned(*image_warnings(value))
-    return own + Messages(mask_notes(value.mask), tuple(kspace_warnings(value)))
+    return own + Messages(mask_notes(value.encoded_mask), tuple(kspace_warnings(value)))
 
 
 def mask_messages(mask: NDArray[np.bool_]) -> Messages:
@@ -78,7 +79,7 @@ def _inspect_kspace(path: Path, kspace: KSpace) -> Inspection:
         shape=(H, W),
         recon_shape=header.recon_shape,
         acceleration=kspace.acceleration,
-        acquired_lines=int(kspace.mask.sum()),
+        acquired_lines=int(kspace.encoded_mask.sum()),
         calibration_lines=centre_run(kspace.mask),
         points=kspace.mask.ndim == 2,
         has_truth=kspace.truth is not None,
@@ -128,7 +129,7 @@ def kspace_warnings(kspace: KSpace) -> list[str]:
         if not p.any():
             empty.append(i)
     rows = _row_warnings(power) if kspace.mask.ndim == 1 else []
-    return [*_signal_warnings(power, coil_energy, empty), *rows, *mask_warnings(kspace.mask)]
+    return [*_signal_warnings(power, coil_energy, empty), *rows, *mask_warnings(kspace.encoded_mask)]
 
 
 def mask_warnings(mask: NDArray[np.bool_]) -> list[str]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bayesmri.errors import FormatError
 from bayesmri.io.guard import byte_budget, check_bytes, damaged_as_format_error, one_line, regular_file
+from bayesmri.io.layout.numbers import as_complex, is_number
 from bayesmri.messages import Messages
 
 MAX_TEXT = 16 * 2**20
@@ -70,23 +71,16 @@ def where(group: Any, name: str) -> str:
     return f"`{one_line(inside)}` in {one_line(Path(group.file.filename).name)}"
 
 
-def read_complex(
-    group: Any, name: str, *, ndim: tuple[int, ...], axes: str = "", budget: int | None = None
-) -> NDArray[np.complex64]:
-    """A complex dataset as complex64; complex128 and (real, imag) pairs of floats are converted. axes: in words."""
+def read_complex(group: Any, name: str, *, budget: int | None = None) -> tuple[NDArray[np.complex64], tuple[str, ...]]:
+    """A complex dataset of any axes as complex64, and notes; pairs of reals, however they are stored, are joined."""
     data = dataset(group, name)
-    pair = _pair_names(data.dtype)
-    if not (pair or (data.dtype.kind == "c" and data.dtype.itemsize in (8, 16))):
+    if not is_number(data.dtype):
         raise FormatError(
             f"{where(group, name)} has dtype {one_line(data.dtype, limit=60)}, expected complex64 or complex128 "
             "k-space; real and imaginary parts belong into one complex array"
         )
-    raw = _read(group, name, data, ndim=ndim, axes=axes, budget=budget)
-    if pair:
-        out = np.empty(raw.shape, dtype=np.complex64)
-        out.real, out.imag = raw[pair[0]], raw[pair[1]]
-        return out
-    return to_complex64(raw)
+    raw = _read(group, name, data, ndim=tuple(range(2, 17)), axes="", budget=budget)
+    return as_complex(raw, name=where(group, name))
 
 
 def read_real(
@@ -170,12 +164,6 @@ def _small_attribute(owner: Any, name: str) -> NDArray[Any] | None:
     ):
         return None
     return np.asarray(owner.attrs[name])
-
-
-def _pair_names(dtype: np.dtype[Any]) -> tuple[str, str] | None:
-    fields = dtype.names or ()
-    floats = all(dtype[name].kind == "f" and dtype[name].shape == () for name in fields)
-    return (fields[0], fields[1]) if fields in (("real", "imag"), ("r", "i")) and floats else None
 
 
 def _read(group: Any, name: str, data: Any, *, ndim: tuple[int, ...], axes: str, budget: int | None) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,8 @@ from bayesmri.errors import OutputError
 from bayesmri.io.atomic import check_target
 from bayesmri.io.formats import read_images, read_kspace
 from bayesmri.io.guard import is_folder, one_line
+from bayesmri.io.layout.given import NOTHING, Given
+from bayesmri.io.masks import read_mask
 from bayesmri.io.results import GROUP
 from bayesmri.io.sensitivity_maps import read_sensitivities
 from bayesmri.kspace import Images, KSpace
@@ -67,6 +69,7 @@ def undersample_file(
     *,
     keep_truth: bool = True,
     single_coil: bool = False,
+    given: Given = NOTHING,
     strict: bool = False,
     force: bool = False,
 ) -> dict[str, Any]:
@@ -77,7 +80,7 @@ def undersample_file(
     check_file(path)
     check_target(out, path, *sampling.files, force=force)
     check_ending(out)
-    kspace = read_kspace(path)
+    kspace = read_kspace(path, given=given)
     from bayesmri.recon.work import write_undersampled
 
     return write_undersampled(kspace, path, out, sampling, keep_truth=keep_truth, combined=single_coil, strict=strict)
@@ -90,6 +93,7 @@ def reconstruct_file(
     sampling: Sampling | None = None,
     *,
     sensitivities: Path | None = None,
+    given: Given = NOTHING,
     nifti: bool = False,
     png: bool = False,
     force: bool = False,
@@ -97,7 +101,8 @@ def reconstruct_file(
 ) -> dict[str, Any]:
     """Reconstruct a file; write HDF5, and NIfTI and a PNG panel beside it where asked; return what was found.
 
-    sensitivities: a file of them, for models that know coils. force: outputs that are there are overwritten.
+    sensitivities: a file of them, for models that know coils. given: what the user says of an array. force: outputs
+    that are there are overwritten.
     """
     check_file(path)
     targets = output_files(out, nifti=nifti, png=png, std=options.model is not None, visibility=options.visibility)
@@ -107,7 +112,8 @@ def reconstruct_file(
     for target in targets.values():
         check_target(target, *sources, force=force)
     check_ending(out)
-    kspace = read_kspace(path)
+    lines = read_mask(sampling.files[0]) if sampling is not None and sampling.files else None
+    kspace = read_kspace(path, given=replace(given, mask=lines))
     if sensitivities is not None:
         check_sensitivities(options)
         kspace = read_sensitivities(sensitivities, kspace)
@@ -156,7 +162,7 @@ def sampling_facts(kspace: KSpace) -> dict[str, Any]:
     return {
         "coils": kspace.z.shape[1],
         "acceleration": kspace.acceleration,
-        **cell_counts(kspace.mask),
+        **cell_counts(kspace.encoded_mask),
     }
 
 

@@ -17,8 +17,9 @@ from bayesmri.io.write_nifti import write_nifti
 from bayesmri.kspace import Header
 from bayesmri.messages import Messages
 from bayesmri.metrics import Metrics
+from bayesmri.recon.crop import common_crop
 from bayesmri.recon.files import nifti_kind
-from bayesmri.recon.reconstruct import Reconstruction, common_crop
+from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.recon.samples import column_std
 from bayesmri.recon.visibility import about_visibility, visibility_maps
 from bayesmri.report.panel import comparison, panel, visibility_tiles

@@ -9,7 +9,7 @@ from bayesmri.analysis.quality import foreground
 from bayesmri.errors import BayesMRIError
 from bayesmri.io.results import Result
 from bayesmri.metrics import slice_metrics, volume_metrics
-from bayesmri.recon.reconstruct import common_crop
+from bayesmri.recon.crop import common_crop
 from bayesmri.report import page_sections as sections
 from bayesmri.report.page import Page, render
 from bayesmri.report.page_data import page_data

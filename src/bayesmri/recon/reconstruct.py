@@ -28,6 +28,8 @@ from bayesmri.recon.asked import check_asked, check_kept
 from bayesmri.recon.bound import choose_bound
 from bayesmri.recon.check import Checker, Scan
 from bayesmri.recon.choice import chosen
+from bayesmri.recon.crop import common_crop, crop_to
+from bayesmri.recon.grid import Padding, check_survey, encoded, padding, turned_back
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.request import Options
 from bayesmri.recon.said import messages
@@ -123,7 +125,8 @@ def reconstruct(
 
     What is not finite is a DivergedError: no image is made of it.
 
-    z is divided by one number taken from the volume's zero-filled image, reconstructed, and multiplied back.
+    z is divided by one number taken from the volume's zero-filled image, reconstructed, and multiplied back. Zero
+    padding is left out of that; images have the stored grid and orientation.
 
     options: what to do, or a method that was made before.
     known: what is to be said of the data, where it was seen whole before lines were left out; else it is looked at.
@@ -134,13 +137,17 @@ def reconstruct(
     asked, choice = (Options(), None) if isinstance(options, Method) else chosen(options, kspace)
     method = options if isinstance(options, Method) else make_method(asked)
     check_asked(asked, method)
-    bounds = choose_bound(method.name, method.calibrations, kspace, asked)
+    check_survey(kspace, asked)
+    inner = encoded(kspace)
+    bounds = choose_bound(method.name, method.calibrations, inner, asked)
     crop = None if asked.full_fov else kspace.header.recon_shape
     grid = (kspace.z.shape[2], kspace.z.shape[3])
     if asked.keep_samples:
         check_kept(asked.samples, (len(kspace.z), *(crop or grid)))
     start = zero_filled(kspace)
-    task = _Task.of(kspace, method, center_window(grid, crop or grid))
+    pad = padding(kspace)
+    inside = crop if pad is None else pad.inner(crop)
+    task = replace(_Task.of(inner, method, center_window(grid, crop or grid)), pad=pad)
     said = data_messages(kspace) if known is None else known
     said += messages(kspace, asked, choice=choice, coil_lines=task.coil_lines(), bound_note=bounds.note)
     said.check(strict=asked.strict)
@@ -148,26 +155,26 @@ def reconstruct(
     if asked.samples:
         streams = [Stream(asked.seed, content, s) for s, content in enumerate(kspace.contents())]
     surveyor = surveyor_of(asked, task.window)
-    checker = Checker.of(task.scan(), kspace, method, crop, on_step) if asked.check else None
+    checker = Checker.of(task.scan(), inner, method, inside, on_step) if asked.check else None
     watchers = [one for one in (surveyor, watch) if one is not None]
     at_mean, sampled = _solved(task, asked, streams, on_step, checker, watchers)
     expected, told = (None, "") if checker is None else checker.expected()
     result = Reconstruction(
-        mean=_crop(at_mean.images, crop),
-        zero_filled=_crop(start, crop),
-        truth=None if kspace.truth is None else _crop(kspace.truth, crop),
+        mean=crop_to(at_mean.images, crop),
+        zero_filled=crop_to(start, crop),
+        truth=None if kspace.truth is None else crop_to(kspace.truth, crop),
         mask=kspace.mask,
         header=kspace.header,
         grid=grid,
         method=method.name,
         seconds=0.0,
-        std=None if at_mean.std is None else _crop(at_mean.std, crop),
+        std=None if at_mean.std is None else crop_to(at_mean.std, crop),
         expected=expected,
         **vars(said + noted(*filter(None, (told, expected.note if expected else "")))),
     )
     if sampled is not None:
         result = _with_samples(result, sampled, asked)
-    return replace(
+    result = replace(
         result,
         error_bound=bounds.bound(result.mean, result.std, expected),
         calibration=bounds.calibration,
@@ -175,6 +182,7 @@ def reconstruct(
         visibility={} if surveyor is None else surveyor.maps(),
         seconds=time.perf_counter() - began,
     )
+    return turned_back(result)
 
 
 def scan_of(kspace: KSpace, method: Method) -> Scan:
@@ -212,6 +220,7 @@ class _Task:
 
     volume: k-space (slices, Q, H, W), not yet divided by `factor`. window: what the images show of the grid.
     maps: sensitivities in the same coils, (slices or 1, J, Q, H, W); reference: k-space to learn them from.
+    pad: what lies around the grid in the file, None for nothing.
     """
 
     method: Method
@@ -221,6 +230,11 @@ class _Task:
     window: Window
     maps: Tensor | None = None
     reference: Tensor | None = None
+    pad: Padding | None = None
+
+    def shown(self, x: Tensor) -> Tensor:
+        """Coil images (…, H, W) on the grid of the file."""
+        return x if self.pad is None else self.pad.widen(x)
 
     @staticmethod
     def of(kspace: KSpace, method: Method, window: Window) -> "_Task":
@@ -297,7 +311,7 @@ def _solved(
     for s in range(len(task.volume)):
         D = task.begin(s)
         x, sigma = _at_mean(task, D, s)
-        images.append((rss(x) * task.factor).cpu().numpy())
+        images.append((rss(task.shown(x)) * task.factor).cpu().numpy())
         check_finite("the image", images[s], task.method, s)
         if sigma is not None:
             std.append(sigma)
@@ -317,7 +331,10 @@ def _at_mean(task: _Task, D: DataTerm, s: int) -> tuple[Tensor, Images | None]:
     if task.method.moments is None:
         return task.method.solve(D)[0], None
     (x,), (variance,) = task.method.moments(D)
-    std = (variance.sqrt() * task.factor).cpu().numpy()
+    std = variance.sqrt() * task.factor
+    if task.pad is not None:
+        std = task.pad.widen(std.to(x.dtype)).real.clamp(min=0)
+    std = std.cpu().numpy()
     check_finite("the standard deviation", std, task.method, s)
     return x, std
 
@@ -339,13 +356,13 @@ def _sampled_to(
     def samples() -> Iterator[Tensor]:
         for i, x in enumerate(sampler.samples(D, stream, range(asked.samples))):
             check_finite(f"sample {i}", x, task.method, s)
-            yield x[0] * task.factor
+            yield task.shown(x[0]) * task.factor
             if on_step is not None:
                 on_step()
 
     if sampled is None:
         shape = (rows.stop - rows.start, columns.stop - columns.start)
-        slices, _, *grid = task.volume.shape
+        slices, _, *grid = task.volume.shape if task.pad is None else (*task.volume.shape[:2], *task.pad.grid)
         keep = asked.samples if asked.keep_samples else 0
         sampled = Sampled.empty((slices, at_mean.shape[0], *grid), shape, keep=keep)
     estimate = _fast_estimate(task, D, at_mean) if asked.fast else None
@@ -357,7 +374,9 @@ def _sampled_to(
 
 def _fast_estimate(task: _Task, D: DataTerm, at_mean: Tensor) -> Estimate:
     assert task.method.predictor is not None
-    return predicted(task.method.predictor, at_mean, ifft2c(D.z)[0], task.factor)
+    gain = 1.0 if task.pad is None else task.pad.gain  # the predictor knows images of the encoded grid's brightness
+    at_mean, start = (task.shown(x) / gain for x in (at_mean, ifft2c(D.z)[0]))
+    return predicted(task.method.predictor, at_mean, start, task.factor * gain)
 
 
 def _with_samples(at_mean: Reconstruction, sampled: Sampled, asked: Options) -> Reconstruction:
@@ -375,18 +394,3 @@ def _with_samples(at_mean: Reconstruction, sampled: Sampled, asked: Options) -> 
         kspace_std=sampled.kspace_std,
         coil_std=sampled.coil_std,
     )
-
-
-def common_crop(X: Images, Y: Images) -> tuple[Images, Images]:
-    """Both cut to the centre they share: fastMRI's truths are 320x320, its grids larger."""
-    if X.ndim != 3 or Y.ndim != 3:
-        return X, Y  # the metrics say what is wrong with the shapes
-    shape = (min(X.shape[1], Y.shape[1]), min(X.shape[2], Y.shape[2]))
-    return _crop(X, shape), _crop(Y, shape)
-
-
-def _crop(volume: Images, shape: tuple[int, int] | None) -> Images:
-    if shape is None:
-        return volume
-    rows, columns = center_window((volume.shape[1], volume.shape[2]), shape)
-    return np.ascontiguousarray(volume[:, rows, columns])

@@ -24,7 +24,32 @@ def undersample(kspace: KSpace, sampling: Sampling, *, otherwise: str = "") -> K
     otherwise: what to do with undersampled data.
     """
     check_full(kspace, otherwise=otherwise)
-    return keep_lines(kspace, draw_mask((kspace.z.shape[-2], kspace.z.shape[-1]), sampling))
+    H, W = kspace.z.shape[-2:]
+    top, bottom, left, right = kspace.header.encoded or (0, H, 0, W)
+    if sampling.files or kspace.header.encoded is None:
+        return keep_lines(kspace, draw_mask((H, W), sampling))
+    mask = draw_mask((bottom - top, right - left), sampling)  # padding cannot be acquired
+    return keep_lines(kspace, np.pad(mask, ((top, H - bottom), (left, W - right))[-mask.ndim :]))
+
+
+def as_sampled(kspace: KSpace, sampling: Sampling) -> KSpace:
+    """As `undersample`; of undersampled data a mask of the user's own says which lines were acquired."""
+    if sampling.files and not kspace.fully_sampled:
+        return acquired_lines(kspace, read_mask(sampling.files[0]))
+    return undersample(kspace, sampling, otherwise=f"leave {sampling.given} out to reconstruct it as it is")
+
+
+def acquired_lines(kspace: KSpace, mask: NDArray[np.bool_]) -> KSpace:
+    """Undersampled data of which a mask says what was acquired; its reader may have been told before."""
+    _, _, first, last = kspace.header.encoded or (0, 0, 0, kspace.z.shape[-1])
+    if mask.shape == (last - first,):
+        mask = np.pad(mask, (first, kspace.z.shape[-1] - last))
+    if mask.shape != kspace.mask.shape or (mask & ~kspace.mask).any():
+        raise MaskError(
+            f"the mask names {int(mask.sum())} of {mask.size} lines, of which the data has "
+            f"{int(kspace.mask.sum())} of {kspace.mask.size}, expected some of these; correct the mask or leave it out"
+        )
+    return replace(kspace, z=np.where(mask, kspace.z, np.complex64(0)), mask=mask)
 
 
 def check_full(kspace: KSpace, *, otherwise: str = "") -> None:

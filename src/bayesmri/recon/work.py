@@ -25,7 +25,7 @@ from bayesmri.recon.request import Options, check_spread
 from bayesmri.recon.said import choice_note
 from bayesmri.recon.simulated import measured
 from bayesmri.recon.simulated import phantom_images as phantom_images
-from bayesmri.recon.undersample import single_coil, undersample
+from bayesmri.recon.undersample import as_sampled, single_coil, undersample
 from bayesmri.runs import locate
 
 
@@ -62,7 +62,7 @@ def write_undersampled(
 ) -> dict[str, Any]:
     """K-space of a file undersampled, and written. combined: into one coil first. strict: unless there are warnings."""
     sampled = undersample(single_coil(kspace) if combined else kspace, sampling)
-    said = data_messages(kspace) + mask_messages(sampled.mask)
+    said = data_messages(kspace) + mask_messages(sampled.encoded_mask)
     said.check(strict=strict)
     config = {**asdict(sampling), "single_coil": combined}
     record = _provenance("undersample", config, sampling.seed, [path])
@@ -84,8 +84,8 @@ def reconstruct_to(
     if options.single_coil:
         kspace = single_coil(kspace)
     if sampling is not None:
-        kspace = undersample(kspace, sampling, otherwise=f"leave {sampling.given} out to reconstruct it as it is")
-        known += mask_messages(kspace.mask)
+        kspace = as_sampled(kspace, sampling)
+        known += mask_messages(kspace.encoded_mask)
     options, choice = chosen(options, kspace)
     check_spread(options.samples)
     steps = max(1, options.samples) + (N_FOLDS if options.check else 0)

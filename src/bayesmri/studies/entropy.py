@@ -14,8 +14,9 @@ from bayesmri.errors import ConfigError
 from bayesmri.evaluation.cohort import Loaded, Volumes, counted, load, sample_volume
 from bayesmri.evaluation.request import Request
 from bayesmri.metrics import volume_metrics
+from bayesmri.recon.crop import common_crop
 from bayesmri.recon.files import Progress
-from bayesmri.recon.reconstruct import Reconstruction, common_crop
+from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.report.figure_style import aligned, count, figure, finish, write
 from bayesmri.studies.base import Outcome
 

@@ -25,9 +25,10 @@ from bayesmri.evaluation.table import fully_sampled, middle_slices
 from bayesmri.kspace import KSpace
 from bayesmri.metrics import Metrics
 from bayesmri.physics.pattern import cell_counts
+from bayesmri.recon.crop import common_crop
 from bayesmri.recon.files import Progress
 from bayesmri.recon.outputs import pixel_aspect
-from bayesmri.recon.reconstruct import Reconstruction, common_crop
+from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.report.figure_style import ORANGE, aligned, count, write
 from bayesmri.report.panel import window
 from bayesmri.studies.base import Outcome

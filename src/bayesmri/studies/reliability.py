@@ -18,8 +18,9 @@ from bayesmri.evaluation.subjects import Subjects, held_out
 from bayesmri.io.inputs import input_files
 from bayesmri.io.provenance import sha256
 from bayesmri.physics.pattern import cell_counts
+from bayesmri.recon.crop import common_crop
 from bayesmri.recon.files import Progress
-from bayesmri.recon.reconstruct import Reconstruction, common_crop
+from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.report.bound_panel import bound_panel, bound_sentences
 from bayesmri.report.figure_style import BLUE, GREEN, GREY, ORANGE, aligned, caption, count, figure, finish, write
 from bayesmri.studies.base import Outcome

@@ -16,9 +16,10 @@ from bayesmri.analysis.regions import Region, most_different, most_spread, side
 from bayesmri.errors import DataError
 from bayesmri.evaluation.cohort import Volumes, counted, first_volume, load_stochastic, sample_volume, slice_facts
 from bayesmri.evaluation.request import Request
+from bayesmri.recon.crop import common_crop
 from bayesmri.recon.files import Progress
 from bayesmri.recon.outputs import pixel_aspect
-from bayesmri.recon.reconstruct import Reconstruction, common_crop
+from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.report.figure_style import BLUE, GREEN, ORANGE, aligned, caption, count, figure, write
 from bayesmri.report.panel import window
 from bayesmri.studies.base import Outcome

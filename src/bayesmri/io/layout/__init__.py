@@ -1,0 +1,1 @@
+"""What an array of k-space is: its numbers, axes, centre, acquired lines and encoded extent."""

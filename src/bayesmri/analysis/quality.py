@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
+from bayesmri.analysis.foreground import foreground as foreground
 from bayesmri.errors import DataError, ShapeError
 
 Floats = NDArray[np.float64]
 Measure = Literal["mae", "rmse"]
 
 FRACTIONS: Floats = np.arange(100) / 100  # of pixels removed: 0, 0.01, …, 0.99
-FOREGROUND = 0.1  # of the truth's maximum: above the noise outside the body, below nearly all tissue
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,6 @@ def ause(curves: Curves) -> float:
 def ause_random(curves: Curves) -> float:
     """The same area of a random order: what σ̂ has to stay below."""
     return _area(curves.random, curves)
-
-
-def foreground(truth: ArrayLike, *, share: float = FOREGROUND) -> NDArray[np.bool_]:
-    """Where the truth exceeds a share of its maximum: the body, without the air around it."""
-    Y = np.asarray(truth)
-    if not 0 <= share < 1:
-        raise DataError(f"got a foreground above {share:g} of the maximum, expected a share from 0 to below 1")
-    if Y.size == 0 or not np.isfinite(Y).all() or not Y.max() > 0:
-        raise DataError("the truth has no positive pixel or holds NaN or Inf: there is no foreground to judge")
-    inside: NDArray[np.bool_] = np.greater(Y, share * Y.max())
-    return inside
 
 
 def checked(std: ArrayLike, error: ArrayLike) -> tuple[Floats, Floats]:

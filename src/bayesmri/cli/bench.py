@@ -62,11 +62,10 @@ def bench(
     if given:
         names = " and ".join(f"--{name}" for name in given)
         raise ConfigError(f"got {names} without --uncertainty; give that too, or leave out what belongs to it")
-    from bayesmri.benchmarks.speed import Effort
-    from bayesmri.benchmarks.speed import bench as run
+    from bayesmri.benchmarks import speed
 
-    result = run(
-        Effort(repeats=repeats, memory=memory),
+    result = speed.bench(
+        speed.Effort(repeats=repeats, memory=memory),
         threads=threads,
         say=lambda text: print(text, file=sys.stderr, flush=True),
     )

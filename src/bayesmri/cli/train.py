@@ -32,15 +32,14 @@ def train(config: Path, /, *overrides: Overrides, out: Run, resume: bool = False
     dry_run
         Print as JSON what would be trained: parameters, data, schedule, memory and time; train nothing.
     """
-    from bayesmri.training import run_folder as pipeline
-    from bayesmri.training.plan import plan
+    from bayesmri.training import plan, run_folder
 
-    settings = pipeline.read_config(config, overrides)
+    settings = run_folder.read_config(config, overrides)
     if dry_run:
-        print_json(plan(settings))
+        print_json(plan.plan(settings))
         return
     with _display() as say:
-        ended = pipeline.train(settings, out, resume=resume, say=say)
+        ended = run_folder.train(settings, out, resume=resume, say=say)
         say("note", {"text": _farewell(ended)})
 
 

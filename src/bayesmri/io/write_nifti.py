@@ -2,8 +2,8 @@
 
 import gzip
 from pathlib import Path
+from typing import Any
 
-import nibabel
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,7 +42,9 @@ def write_nifti(
         temporary.write_bytes(content)
 
 
-def _image(data: NDArray[np.float32], header: Header, full_shape: tuple[int, int], told: str) -> nibabel.Nifti1Image:
+def _image(data: NDArray[np.float32], header: Header, full_shape: tuple[int, int], told: str) -> Any:
+    import nibabel  # it costs 0.2 s, which other formats need not pay
+
     image = nibabel.Nifti1Image(data, None)
     image.header.set_xyzt_units("mm")
     description = f"bayesmri, from {header.source}"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.analysis.quality import foreground
+from bayesmri.analysis.foreground import foreground
 from bayesmri.bounds.expected import Expected
 from bayesmri.io.atomic import atomic_paths
 from bayesmri.io.geometry import crop_affine, usable_affine, usable_voxel, voxel_sizes

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmri.analysis.quality import foreground
+from bayesmri.analysis.foreground import foreground
 from bayesmri.errors import BayesMRIError
 from bayesmri.io.results import Result
 from bayesmri.metrics import slice_metrics, volume_metrics

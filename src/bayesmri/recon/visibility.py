@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bayesmri.analysis.quality import foreground
+from bayesmri.analysis.foreground import foreground
 from bayesmri.analysis.sight import Sight
 from bayesmri.analysis.templates import WORST, Template, templates
 from bayesmri.analysis.visibility import MEANING, Survey, shipped_weights, survey

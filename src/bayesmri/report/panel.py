@@ -4,17 +4,19 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from bayesmri.bounds.bound import percent
 from bayesmri.errors import ShapeError
 from bayesmri.io.atomic import atomic_path, check_values
 from bayesmri.metrics import Metrics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Image = NDArray[np.floating]
 
@@ -141,7 +143,7 @@ def _caption(metrics: Metrics) -> str:
     return f"PSNR {metrics.psnr:.2f} dB   SSIM {metrics.ssim:.3f}"
 
 
-def _figure(images: Sequence[Tile], white: float, pixel_aspect: float, warnings: Sequence[str]) -> Figure:
+def _figure(images: Sequence[Tile], white: float, pixel_aspect: float, warnings: Sequence[str]) -> "Figure":
     """Every axes placed by hand, in inches from the lower left corner: no layout engine leaves so little space."""
     aspects = [image.shape[1] / (image.shape[0] * pixel_aspect) for _, image, _ in images]
     tile = min(TILE_MAX, max(TILE, TITLE_WIDTH / min(aspects)), WIDTH_MAX / max(aspects))
@@ -151,6 +153,8 @@ def _figure(images: Sequence[Tile], white: float, pixel_aspect: float, warnings:
     lines = caption_lines(warnings, round((total - 2 * MARGIN) / LETTER))
     foot = MARGIN + LINE * len(lines)
     height = MARGIN + tile + HEAD + foot
+    from matplotlib.figure import Figure  # it costs 0.3 s, which results without pictures need not pay
+
     figure = Figure(figsize=(total, height))
     if lines:
         where = (MARGIN / total, MARGIN / 2 / height)
@@ -179,7 +183,7 @@ def caption_lines(warnings: Sequence[str], width: int) -> list[str]:
     return kept
 
 
-def _title(axes: Axes, title: str, up: float) -> None:
+def _title(axes: "Axes", title: str, up: float) -> None:
     """Bold first line, small second, in the space `up` (in heights of the image) above it."""
     first, _, rest = title.partition("\n")
     inside = axes.transAxes
@@ -188,7 +192,7 @@ def _title(axes: Axes, title: str, up: float) -> None:
     axes.text(0, 1 + 0.23 * up, rest, transform=inside, fontsize=9.5, color="0.3", va="center", parse_math=False)
 
 
-def _colour_bar(axes: Axes, style: PanelStyle) -> None:
+def _colour_bar(axes: "Axes", style: PanelStyle) -> None:
     """From 0 to the top of the style's range, in percent of the window."""
     top = 100 / style.scale
     ramp = np.linspace(0, 1, 256)[:, None]
@@ -196,7 +200,7 @@ def _colour_bar(axes: Axes, style: PanelStyle) -> None:
     axes.set_xticks([])
     axes.yaxis.tick_right()
     axes.yaxis.set_label_position("right")
-    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.locator_params(axis="y", nbins=5)
     axes.tick_params(labelsize=8.5, length=2, pad=2)
     axes.set_ylabel(style.label, fontsize=8.5, labelpad=3)
     for spine in axes.spines.values():

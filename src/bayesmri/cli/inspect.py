@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
-from bayesmri.cli.options import LAYOUT, Layout
+from bayesmri.cli.options import LAYOUT, SOURCE, Layout, Source
 from bayesmri.cli.output import print_json
 from bayesmri.io.inspect import Inspection, inspect_file
 from bayesmri.messages import Messages
 
 
-def inspect(file: Path, /, *, layout: Layout = LAYOUT, strict: bool = False, json: bool = False) -> None:
+def inspect(
+    file: Path, /, *, layout: Layout = LAYOUT, source: Source = SOURCE, strict: bool = False, json: bool = False
+) -> None:
     """Say what FILE is: format, sizes, coils, the acceleration found, header facts, and what looks wrong.
 
     Parameters
@@ -20,7 +22,7 @@ def inspect(file: Path, /, *, layout: Layout = LAYOUT, strict: bool = False, jso
     json
         Print JSON instead of text.
     """
-    found = inspect_file(file, given=layout.given())
+    found = inspect_file(file, given=layout.given(), choice=source.choice(), trusted=source.trusted)
     Messages(found.notes, found.warnings).check(strict=strict)
     if json:
         print_json(found.as_json())

@@ -9,6 +9,7 @@ from cyclopts import Parameter, Token
 
 from bayesmri.errors import ConfigError
 from bayesmri.io.layout.given import Given
+from bayesmri.io.mrd.choice import Choice
 from bayesmri.physics.pattern import MaskKind
 
 Out = Annotated[Path, Parameter(name=["--output", "-o"])]
@@ -94,6 +95,42 @@ class Layout:
 
 
 LAYOUT = Layout()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Source:
+    """Which image of a file is read, and how carefully.
+
+    Attributes
+    ----------
+    repetition
+        Of an ISMRMRD/MRD file, by its own counter, from 0; the first unless given.
+    contrast
+        Likewise, such as the echo.
+    phase
+        Likewise, such as the phase of the heart.
+    set
+        Likewise, such as the velocity encoding.
+    prewhiten
+        Make the noise of the coils independent and equally strong, by the noise scans of an ISMRMRD/MRD file.
+    trusted
+        Read the file in this process. Files are read in a child process with limits of memory and time otherwise,
+        since a damaged or hostile one can crash the library that reads it.
+    """
+
+    repetition: Whole | None = None
+    contrast: Whole | None = None
+    phase: Whole | None = None
+    set: Whole | None = None
+    prewhiten: bool = True
+    trusted: bool = False
+
+    def choice(self) -> Choice:
+        return Choice(self.repetition, self.contrast, self.phase, self.set, self.prewhiten)
+
+
+SOURCE = Source()
 
 
 def parse_shape(text: str) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bayesmri.bounds.bound import percent
-from bayesmri.cli.options import LAYOUT, Layout, Whole
+from bayesmri.cli.options import LAYOUT, SOURCE, Layout, Source, Whole
 from bayesmri.cli.output import count, print_json, print_messages, print_metrics, sampling_line
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
@@ -45,6 +45,7 @@ def recon(
     nifti: bool = False,
     png: bool = False,
     layout: Layout = LAYOUT,
+    source: Source = SOURCE,
     strict: bool = False,
     force: bool = False,
     json: bool = False,
@@ -149,6 +150,8 @@ def recon(
         sampling if sampling.needs_full_data else None,
         sensitivities=sensitivities,
         given=layout.given(),
+        choice=source.choice(),
+        trusted=source.trusted,
         nifti=nifti,
         png=png,
         force=force,

@@ -17,6 +17,7 @@ def report(
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     megabytes: float = MEGABYTES,
     force: bool = False,
+    trusted: bool = False,
     json: bool = False,
 ) -> None:
     """Make one HTML page of a reconstruction: images by slice, uncertainty, samples, k-space, metrics, origin.
@@ -34,10 +35,13 @@ def report(
         k-space and outer slices, and the page says so.
     force
         Overwrite outputs that are there.
+    trusted
+        Read the file in this process, and not in a child process with limits of memory and time.
     json
         Print JSON instead of text.
     """
-    made = report_file(file, output or with_ending(Path(file.name), ".html"), megabytes=megabytes, force=force)
+    page = output or with_ending(Path(file.name), ".html")
+    made = report_file(file, page, megabytes=megabytes, force=force, trusted=trusted)
     print_messages(made)
     if json:
         print_json(made)

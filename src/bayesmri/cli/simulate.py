@@ -24,6 +24,7 @@ def simulate(
     snr: float | None = None,
     seed: Whole = 0,
     force: bool = False,
+    trusted: bool = False,
     json: bool = False,
 ) -> None:
     """Simulate fully sampled k-space (smooth phase, coils around the object, noise) in fastMRI's layout.
@@ -50,12 +51,14 @@ def simulate(
         Seed of anatomy, phase, coils and noise.
     force
         Overwrite outputs that are there.
+    trusted
+        Read the file in this process, and not in a child process with limits of memory and time.
     json
         Print JSON instead of text.
     """
     source = _source(images, phantom, contrast, size, slices)
     bar = partial(progress, title="simulate")
-    made = simulate_file(source, output, coils=coils, snr_db=snr, seed=seed, force=force, progress=bar)
+    made = simulate_file(source, output, coils=coils, snr_db=snr, seed=seed, force=force, trusted=trusted, progress=bar)
     print_messages(made)
     if json:
         print_json(made)

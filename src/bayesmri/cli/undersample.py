@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bayesmri.cli.options import LAYOUT, Layout, Out, Whole
+from bayesmri.cli.options import LAYOUT, SOURCE, Layout, Out, Source, Whole
 from bayesmri.cli.output import print_json, print_messages, sampling_line
 from bayesmri.recon.acquisition import RULES, Sampling
 from bayesmri.recon.files import undersample_file
@@ -21,6 +21,7 @@ def undersample(
     truth: bool = True,
     seed: Whole = 0,
     layout: Layout = LAYOUT,
+    source: Source = SOURCE,
     strict: bool = False,
     force: bool = False,
     json: bool = False,
@@ -65,6 +66,8 @@ def undersample(
         keep_truth=truth,
         single_coil=single_coil,
         given=layout.given(),
+        choice=source.choice(),
+        trusted=source.trusted,
         strict=strict,
         force=force,
     )

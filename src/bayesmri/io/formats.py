@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bayesmri.errors import FormatError
+from bayesmri.io.apart.reading import reading
 from bayesmri.io.arrays import read_npy, read_npz
 from bayesmri.io.cfl import cfl_pair, read_cfl
 from bayesmri.io.dicom import read_dicom
@@ -107,6 +108,7 @@ def read(
     phase: int | None = None,
     set: int | None = None,
     prewhiten: bool = True,
+    trusted: bool = True,
 ) -> KSpace | Images:
     """Whatever the file holds.
 
@@ -114,9 +116,11 @@ def read(
     shifted: its zero frequency lies in the corners. images: it holds complex coil images, to be transformed.
     budget: as in `read_kspace`. repetition, contrast, phase, set: which image of an MRD file, by the file's counters;
     the first unless given. prewhiten: by an MRD file's noise scans, where it has any.
+    trusted: read in this process; otherwise in a child process with limits, which a damaged or hostile file may crash.
     """
     choice = Choice(repetition, contrast, phase, set, prewhiten)
-    return read_any(path, budget=budget, choice=choice, given=Given.of(axes, shifted=shifted, images=images))
+    given = Given.of(axes, shifted=shifted, images=images)
+    return reading(lambda: read_any(path, budget=budget, choice=choice, given=given), Path(path), trusted=trusted)
 
 
 def read_any(

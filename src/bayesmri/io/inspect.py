@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmri.io.apart.reading import reading
 from bayesmri.io.formats import read_any
 from bayesmri.io.layout.given import NOTHING, Given
+from bayesmri.io.mrd.choice import FIRST, Choice
 from bayesmri.kspace import Images, KSpace
 from bayesmri.messages import Messages, warned
 from bayesmri.physics.pattern import centre_run, mask_notes
@@ -45,9 +47,13 @@ class Inspection:
         return {**vars(self), "shape": list(self.shape), "notes": list(self.notes), "warnings": list(self.warnings)}
 
 
-def inspect_file(path: Path, *, given: Given = NOTHING) -> Inspection:
-    """Read the whole file, so that what passes here also reconstructs. given: what the user says of an array."""
-    value = read_any(path, given=given)
+def inspect_file(path: Path, *, given: Given = NOTHING, choice: Choice = FIRST, trusted: bool = True) -> Inspection:
+    """Read the whole file, so that what passes here also reconstructs.
+
+    given: what the user says of an array. choice: which image of an MRD file. trusted: read in this process, and not in
+    a child.
+    """
+    value = reading(lambda: read_any(path, given=given, choice=choice), path, trusted=trusted)
     return _inspect_kspace(path, value) if isinstance(value, KSpace) else _inspect_images(path, value)
 
 

@@ -9,11 +9,13 @@ from typing import Any, Literal
 
 from bayesmri.analysis.templates import templates
 from bayesmri.errors import OutputError
+from bayesmri.io.apart.reading import reading
 from bayesmri.io.atomic import check_target
 from bayesmri.io.formats import read_images, read_kspace
 from bayesmri.io.guard import is_folder, one_line
 from bayesmri.io.layout.given import NOTHING, Given
 from bayesmri.io.masks import read_mask
+from bayesmri.io.mrd.choice import FIRST, Choice
 from bayesmri.io.results import GROUP
 from bayesmri.io.sensitivity_maps import read_sensitivities
 from bayesmri.kspace import Images, KSpace
@@ -46,13 +48,22 @@ def simulate_file(
     snr_db: float | None = None,
     seed: int = 0,
     force: bool = False,
+    trusted: bool = True,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Fully sampled k-space of magnitude images or of a phantom, in fastMRI's layout. force: `out` may be there."""
+    """Fully sampled k-space of magnitude images or of a phantom, in fastMRI's layout. force: `out` may be there.
+
+    trusted: a file is read in this process, and not in a child.
+    """
     inputs = [source] if isinstance(source, Path) else []
     check_target(out, *inputs, force=force)
     check_ending(out)
-    given = read_images(source) if isinstance(source, Path) else source
+    given: Images | PhantomRequest
+    if isinstance(source, Path):
+        path = source
+        given = reading(lambda: read_images(path), path, trusted=trusted)
+    else:
+        given = source
     from bayesmri.recon.work import phantom_images, simulate_images
 
     images = given if isinstance(given, Images) else phantom_images(given, seed=seed, progress=progress)
@@ -70,17 +81,20 @@ def undersample_file(
     keep_truth: bool = True,
     single_coil: bool = False,
     given: Given = NOTHING,
+    choice: Choice = FIRST,
+    trusted: bool = True,
     strict: bool = False,
     force: bool = False,
 ) -> dict[str, Any]:
     """The lines of a mask, the others zero, in fastMRI's layout with `mask`; the truth goes along unless unwanted.
 
+    choice: which image of an MRD file. trusted: the file is read in this process, and not in a child.
     strict: a warning is an error, and nothing is written. force: `out` may be there, and is overwritten.
     """
     check_file(path)
     check_target(out, path, *sampling.files, force=force)
     check_ending(out)
-    kspace = read_kspace(path, given=given)
+    kspace = reading(lambda: read_kspace(path, given=given, choice=choice), path, trusted=trusted)
     from bayesmri.recon.work import write_undersampled
 
     return write_undersampled(kspace, path, out, sampling, keep_truth=keep_truth, combined=single_coil, strict=strict)
@@ -96,6 +110,8 @@ def reconstruct_file(
     given: Given = NOTHING,
     nifti: bool = False,
     png: bool = False,
+    choice: Choice = FIRST,
+    trusted: bool = True,
     force: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -103,6 +119,7 @@ def reconstruct_file(
 
     sensitivities: a file of them, for models that know coils. given: what the user says of an array. force: outputs
     that are there are overwritten.
+    choice: which image of an MRD file. trusted: the file is read in this process, and not in a child.
     """
     check_file(path)
     targets = output_files(out, nifti=nifti, png=png, std=options.model is not None, visibility=options.visibility)
@@ -113,7 +130,8 @@ def reconstruct_file(
         check_target(target, *sources, force=force)
     check_ending(out)
     lines = read_mask(sampling.files[0]) if sampling is not None and sampling.files else None
-    kspace = read_kspace(path, given=replace(given, mask=lines))
+    said = replace(given, mask=lines)
+    kspace = reading(lambda: read_kspace(path, given=said, choice=choice), path, trusted=trusted)
     if sensitivities is not None:
         check_sensitivities(options)
         kspace = read_sensitivities(sensitivities, kspace)

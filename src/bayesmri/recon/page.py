@@ -4,21 +4,24 @@ from pathlib import Path
 from typing import Any
 
 from bayesmri.errors import ConfigError
+from bayesmri.io.apart.reading import reading_result
 from bayesmri.io.atomic import atomic_path, check_target
-from bayesmri.io.results import open_result
 
 MEGABYTES = 30.0
 
 
-def report_file(path: Path, out: Path, *, megabytes: float = MEGABYTES, force: bool = False) -> dict[str, Any]:
+def report_file(
+    path: Path, out: Path, *, megabytes: float = MEGABYTES, force: bool = False, trusted: bool = True
+) -> dict[str, Any]:
     """Write the page; return its name, size, slices and what was cut.
 
     megabytes: of packed data; what does not fit is left out, and the page says so. force: `out` may be there.
+    trusted: the file is read in this process, and not in a child.
     """
     if not 0.1 <= megabytes <= 500:
         raise ConfigError(f"got a page of {megabytes:g} MB, expected 0.1 to 500; browsers show more with difficulty")
     check_target(out, path, force=force)
-    with open_result(path) as result:
+    with reading_result(path, trusted=trusted) as result:
         from bayesmri.recon.page_content import content
 
         text, facts = content(result, limit=round(megabytes * 1e6))

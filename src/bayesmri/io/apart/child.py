@@ -42,9 +42,15 @@ def kept_apart(
     store = os.memfd_create("bayesmri")
     near, far = socket.socketpair()
     parent = os.getpid()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads: those of libraries, which sleep
-        pid = os.fork()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of threads: those of libraries, which sleep
+            pid = os.fork()
+    except BaseException:
+        near.close()
+        far.close()
+        os.close(store)
+        raise
     if pid == 0:
         near.close()
         _serve(opened, far, store, limits, parent)

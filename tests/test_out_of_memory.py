@@ -44,7 +44,7 @@ ADVICE = "smaller --train.batch or --data.patch_rows"
 def test_too_little_memory_is_one_line_that_says_what_to_do(
     error: Exception, words: str, debug: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(_: Path) -> None:
+    def fail(_: Path, **__: object) -> None:
         raise error
 
     if debug:
@@ -85,7 +85,7 @@ def test_a_training_step_without_memory_leaves_a_run_that_can_go_on(
 def test_other_errors_of_torch_are_not_taken_for_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(_: Path) -> None:
+    def fail(_: Path, **__: object) -> None:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     monkeypatch.setattr(sys.modules["bayesmri.cli.inspect"], "inspect_file", fail)

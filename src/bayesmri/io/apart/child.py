@@ -39,8 +39,9 @@ def kept_apart(
     opened: Callable[[], AbstractContextManager[tuple[T, Any]]], *, name: str, limits: Limits
 ) -> Iterator[tuple[T, Ask]]:
     """(value, ask): what a child opened; of the file beside it `ask(key, index)` gives parts while it is open."""
-    store = os.memfd_create("bayesmri")
-    near, far = socket.socketpair()
+    with _streams_taken():
+        store = os.memfd_create("bayesmri")
+        near, far = socket.socketpair()
     parent = os.getpid()
     try:
         with warnings.catch_warnings():
@@ -60,6 +61,19 @@ def kept_apart(
         yield line.first(), line.ask
     finally:
         line.close()
+
+
+@contextmanager
+def _streams_taken() -> Iterator[None]:
+    """What is opened inside gets none of the numbers 0, 1 and 2, which a child gives away, where they were closed."""
+    taken = [os.open(os.devnull, os.O_RDWR)]
+    while taken[-1] < 2:
+        taken.append(os.open(os.devnull, os.O_RDWR))
+    try:
+        yield
+    finally:
+        for number in taken:
+            os.close(number)
 
 
 class _Line:

@@ -47,9 +47,9 @@ def gather(samples: Samples, data: Path, track: Track, R: float, model: str, *, 
         result = reconstruct(sampled, Options(model=loaded.model, full_fov=True), watch=sights)
         assert result.truth is not None
         for s, (sight, part) in enumerate(zip(sights.found, structures, strict=True)):
-            factor = float(result.mean[s].max()) / float(sight.X.max())
+            looked = Looked(sight.times(float(result.mean[s].max()) / float(sight.X.max())))
             rng = np.random.default_rng(derived_seed(seed, path.name, "places", s))
-            samples.add(Looked(sight), part, sight.X - result.truth[s] / factor, rng=rng)
+            samples.add(looked, part, result.mean[s].astype(np.float64) - result.truth[s], rng=rng)
         print(f"{model} {track} R={R:g} {path.name}: {time.perf_counter() - began:.0f} s", flush=True)
     return volumes.used
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bayesmri.api import simulate as simulate
     from bayesmri.api import train as train
     from bayesmri.api import undersample as undersample
+    from bayesmri.api import whatif as whatif
     from bayesmri.baselines.network import Network as Network
     from bayesmri.complexes import rss as rss
     from bayesmri.io.formats import read as read
@@ -96,6 +97,7 @@ _HOMES = {
     "undersample": "api",
     "unroll": "solver",
     "volume_metrics": "metrics",
+    "whatif": "api",
 }
 __all__ = list(_HOMES)
 

@@ -30,6 +30,7 @@ from bayesmri.kspace import Header, Images, KSpace, check_finite
 from bayesmri.model import Model
 from bayesmri.recon.acquisition import RULES, Sampling
 from bayesmri.recon.files import Anatomy, PhantomRequest
+from bayesmri.recon.intervention import Intervention
 from bayesmri.recon.method import model_name
 from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.recon.reconstruct import reconstruct as _reconstruct
@@ -38,6 +39,8 @@ from bayesmri.recon.simulated import measured, phantom_images
 from bayesmri.recon.undersample import check_full, keep_lines
 from bayesmri.recon.undersample import single_coil as to_single_coil
 from bayesmri.recon.undersample import undersample as _undersample
+from bayesmri.recon.whatif import WhatIf
+from bayesmri.recon.whatif import whatif as _whatif
 from bayesmri.training.run_folder import read_config
 from bayesmri.training.run_folder import train as _train
 from bayesmri.training.settings import TrainConfig
@@ -254,6 +257,37 @@ def check(
     if result.expected is None:
         raise DataError(result.notes[-1])
     return result.expected
+
+
+def whatif(
+    kspace: KSpace | ArrayLike,
+    model: "str | Path | Model" = "auto",
+    *,
+    erase: Sequence[float] | None = None,
+    plant: Sequence[float] | None = None,
+    slice: SupportsIndex | None = None,
+    device: str = "cpu",
+    single_coil: bool = False,
+    full_fov: bool = False,
+) -> "WhatIf":
+    """A structure taken out of the image (erase: x, y, r) or put in (plant: x, y, r, contrast), scanned and
+    reconstructed again: `carried` (1: the data carried it, 0: the model made it), `noise_units`, `verdict`.
+
+    x, y: column and row in the image that `reconstruct` gives, from 0; r in pixels. slice: the middle one unless given.
+    model and the rest: as for `reconstruct`.
+    """
+    if (erase is None) == (plant is None):
+        raise ConfigError("got neither or both of erase and plant, expected one of them, such as erase=(120, 96, 4)")
+    name, values, length = ("erase", erase, 3) if plant is None else ("plant", plant, 4)
+    numbers = _array(name, cast(ArrayLike, values))
+    if numbers.shape != (length,) or numbers.dtype.kind not in "iuf":
+        raise ConfigError(f"got {name} {one_line(repr(values), limit=60)}, expected {length} numbers")
+    x, y, r, *contrast = map(float, numbers)
+    asked = Intervention(x, y, r, contrast[0] if contrast else None, None if slice is None else _whole("slice", slice))
+    method, learned = _named(model)
+    options = Options(method=method, model=learned, device=device, single_coil=single_coil, full_fov=full_fov)
+    measured = _as_kspace(kspace)
+    return _whatif(to_single_coil(measured) if single_coil else measured, asked, options)
 
 
 def calibrate(

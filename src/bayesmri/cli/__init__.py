@@ -31,6 +31,7 @@ from bayesmri.cli.simulate import simulate
 from bayesmri.cli.study import listed, study
 from bayesmri.cli.train import train
 from bayesmri.cli.undersample import undersample
+from bayesmri.cli.whatif import whatif
 from bayesmri.errors import BayesMRIError, ConfigError, StrictError
 from bayesmri.registry import load_plugin
 
@@ -66,6 +67,7 @@ def _everyday() -> list[tuple[Verb, str]]:
         (inspect, "Example: bayesmri inspect scan.h5"),
         (recon, "Example: bayesmri recon knee.h5 -o knee_tv.h5 --method tv --acceleration 4 --png"),
         (report, "Example: bayesmri report knee_r4.recon.h5 -o knee_r4.html"),
+        (whatif, "Example: bayesmri whatif scan.h5 --erase 120,96,4 --model auto -o out.h5 --png"),
         (evaluate, "Example: bayesmri evaluate --data val/ --methods tv,runs/small --acceleration 4"),
         (train, "Example: bayesmri train configs/small-single-r4.toml -o runs/small"),
         (models, "Example: bayesmri models tdv-r4"),

@@ -82,7 +82,7 @@ class Samples:
     error_size: list[float] = field(default_factory=list)
 
     def add(self, looked: Looked, structures: Sequence[Structure], error: Floats, *, rng: np.random.Generator) -> None:
-        """One slice. error: X − Y in the units of the sight."""
+        """One slice. error: X − Y, in the units of the structures and of the sight."""
         inside = body(looked.sight.X, float(looked.sight.X.max()))
         for structure in structures:
             inside[structure.rows, structure.columns] = False

@@ -1,0 +1,187 @@
+"""Remove and look again: a structure is taken out of the image (or put in), the scan simulated and reconstructed again.
+
+    z' = z + A a,   carried = ⟨X' − X, â⟩ / ⟨a, â⟩,   â = a − mean(a) over the place
+
+a: the change that was asked for, with the phase of the coil images, on measured lines alone. carried is 1 where the
+image follows the data, and 0 where it stays as it was: then the model, and not the data, decides what is there.
+"""
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+from torch import Tensor
+
+from bayesmri.analysis.profiles import disc
+from bayesmri.analysis.sight import noise_of_coils
+from bayesmri.complexes import rss
+from bayesmri.errors import DataError
+from bayesmri.io.geometry import center_window
+from bayesmri.kspace import KSpace
+from bayesmri.physics.data_terms import Coupled, DataTerm
+from bayesmri.physics.fourier import fft2c
+from bayesmri.recon.choice import chosen
+from bayesmri.recon.intervention import Intervention, Kind
+from bayesmri.recon.method import Method, make_method
+from bayesmri.recon.reconstruct import begin_slice
+from bayesmri.recon.request import Options
+from bayesmri.recon.sound import check_finite, zero_filled
+from bayesmri.recon.visibility import sight_of
+
+Floats = NDArray[np.float64]
+Image = NDArray[np.float32]
+
+CLEAR, SMALL = 0.75, 0.25  # shares that are carried, or not
+AUDIBLE = 3.0  # times the noise, below which the data says nothing for certain
+LEAST = 1e-3  # of a pixel, which stays where more would be taken
+ROOM = 1.5  # radii of a place, and SURROUND pixels
+SURROUND = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class WhatIf:
+    """One slice, float32 (h, w), in the units of the input.
+
+    before, after: reconstructions of the scan as it is and as it would have been. change: a, that was asked for.
+    carried: the share of a's contrast that the reconstruction follows. kept: the share of its energy on measured lines.
+    noise_units: its length in the data over the noise of a matched filter; None where no noise is found.
+    kspace: the simulated scan of that slice, (Q, H, W), in the method's coils.
+    """
+
+    kind: Kind
+    slice: int
+    before: Image = field(repr=False)
+    after: Image = field(repr=False)
+    change: Image = field(repr=False)
+    carried: float
+    kept: float
+    noise_units: float | None
+    method: str
+    seconds: float
+    kspace: NDArray[np.complex64] = field(repr=False)
+
+    @property
+    def came_back(self) -> float:
+        """Of what was erased, or of what was planted against: 1 − carried."""
+        return 1 - self.carried
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        share = f"{100 * self.carried:.0f} %"
+        quiet = self.noise_units is not None and self.noise_units < AUDIBLE
+        doubt = (
+            f"; the data holds only {self.noise_units:.1f} times the noise of it, so nothing is certain"
+            if quiet
+            else ""
+        )
+        if self.kind == "erase":
+            if self.carried >= CLEAR:
+                return f"stays away when it is taken out ({share} of it is gone): the data carried it{doubt}"
+            if self.carried <= SMALL:
+                return f"comes back by itself (only {share} of it is gone): the model put it there, not the data{doubt}"
+            return f"comes back in part ({share} of it is gone): data and model both make it{doubt}"
+        if self.carried >= CLEAR:
+            return f"would be seen: {share} of its contrast comes through{doubt}"
+        if self.carried <= SMALL:
+            return f"would be lost: only {share} of its contrast comes through{doubt}"
+        return f"would be seen in part: {share} of its contrast comes through{doubt}"
+
+
+def whatif(kspace: KSpace, asked: Intervention, options: Options | Method) -> WhatIf:
+    """A slice with the change and without it. options: what to reconstruct with, or a method that was made before."""
+    began = time.perf_counter()
+    zero_filled(kspace)  # refuses what holds nothing
+    method = options if isinstance(options, Method) else make_method(chosen(options, kspace)[0])
+    grid = (kspace.z.shape[2], kspace.z.shape[3])
+    shown = grid if not isinstance(options, Method) and options.full_fov else kspace.header.recon_shape or grid
+    s = asked.at(shown, len(kspace.z))
+    rows, columns = window = center_window(grid, shown)
+    D, factor = begin_slice(kspace, method, s)
+    x = method.solve(D)[0]
+    X = rss(x).double().cpu().numpy()
+    a, place = change_of(X, asked, row=asked.y + rows.start, column=asked.x + columns.start)
+    phase = coil_phase(D, x)
+    added = measured(D, phase, a)
+    after = rss(method.solve(with_data(D, D.z + added, method))[0]).double().cpu().numpy()
+    check_finite("the image", after, method, s)
+    centred = np.zeros_like(a)
+    centred[place] = a[place] - a[place].mean()
+    kept, units = _held(D, phase, centred)
+    return WhatIf(
+        kind=asked.kind,
+        slice=s,
+        before=(factor * X[window]).astype(np.float32),
+        after=(factor * after[window]).astype(np.float32),
+        change=(factor * a[window]).astype(np.float32),
+        carried=float(np.sum((after - X) * centred) / np.sum(a * centred)),
+        kept=kept,
+        noise_units=units,
+        method=method.name,
+        seconds=time.perf_counter() - began,
+        kspace=((D.z + added)[0] * factor).cpu().numpy().astype(np.complex64),
+    )
+
+
+def change_of(X: Floats, asked: Intervention, *, row: float, column: float) -> tuple[Floats, tuple[slice, slice]]:
+    """a, (H, W), and the place around it.
+
+    Erased: what is inside the disc becomes what is around it, m (B − X), with B the mean of X outside, weighted by how
+    near it is. Planted: c b m, with the brightness b of the place. X + a stays positive.
+    """
+    H, W = X.shape
+    v, u = np.arange(H, dtype=np.float64)[:, None] - row, np.arange(W, dtype=np.float64)[None] - column
+    m = disc(v, u, asked.r)
+    if asked.contrast is None:
+        outside = 1 - disc(v, u, 1.3 * asked.r)
+        weight = gaussian_filter(outside, asked.r, mode="nearest")
+        a = m * (gaussian_filter(outside * X, asked.r, mode="nearest") / np.maximum(weight, 1e-9) - X)
+    else:
+        a = asked.contrast * float(np.average(X, weights=m)) * m
+    a = np.maximum(a, (LEAST - 1) * X)
+    reach = math.ceil(ROOM * asked.r + SURROUND)
+    place = tuple(slice(max(0, round(c) - reach), min(n, round(c) + reach + 1)) for c, n in ((row, H), (column, W)))
+    a = np.where(m > 1e-6, a, 0.0)
+    inside = a[place]
+    if not np.abs(inside - inside.mean()).max() > 1e-6 * max(float(X.max()), 1e-30):
+        raise DataError(
+            f"nothing at {asked.x:g},{asked.y:g} differs from what is around it, expected a structure or tissue there; "
+            "give another place or radius"
+        )
+    return a, (place[0], place[1])
+
+
+def coil_phase(D: DataTerm, x: Tensor) -> Tensor:
+    """x/X, the share and phase of every coil at every pixel, (Q, H, W); of the image of low resolution where the method
+    combines coils.
+    """
+    if x.shape[0] != D.z.shape[1]:
+        x = torch.from_numpy(sight_of(D, x).smooth).to(D.z)
+    X = rss(x)
+    return torch.where(X > 0, x / torch.where(X > 0, X, 1), 0)
+
+
+def measured(D: DataTerm, phase: Tensor, a: Floats) -> Tensor:
+    """A a = M F(a x/X), complex (1, Q, H, W): what the scan would have measured of the change."""
+    change = torch.from_numpy(a).to(phase.device, phase.real.dtype)
+    return (D.mask * fft2c(phase * change)).reshape(D.z.shape).to(D.z.dtype)
+
+
+def with_data(D: DataTerm, z: Tensor, method: Method) -> DataTerm:
+    """The same slice with other data; its sensitivities stay what they were."""
+    return replace(D, z=z) if isinstance(D, Coupled) else method.begin(z, D.mask, None)
+
+
+def _held(D: DataTerm, phase: Tensor, a: Floats) -> tuple[float, float | None]:
+    """‖A a‖²/‖a‖², and √2 ‖A a/σ‖: Re⟨A a, ν⟩/‖A a‖ of complex noise has the deviation σ/√2."""
+    part = measured(D, phase, a)[0].cpu().numpy().astype(np.complex128)
+    power = np.sum(np.abs(part) ** 2, axis=(1, 2))
+    whole = float(torch.sum((phase.abs().double().cpu() * torch.from_numpy(a)) ** 2))
+    sight = sight_of(D, phase)
+    sigma = noise_of_coils(sight.z, sight.mask)
+    units = math.sqrt(2 * float(np.sum(power[sigma > 0] / sigma[sigma > 0] ** 2))) if (sigma > 0).any() else None
+    return min(1.0, float(power.sum()) / max(whole, 1e-30)), units

@@ -132,7 +132,8 @@ def test_the_command_writes_what_it_found(scan: Path, tmp_path: Path, capsys: py
     d = (after - before)[0, 17:32, 20:35]
     assert (d * (a - a.mean())).sum() / (a * (a - a.mean())).sum() == pytest.approx(record["carried"], abs=0.02)
     assert (tmp_path / "out.png").read_bytes()[:4] == b"\x89PNG"
-    assert main([*words, "-o", str(out)]) == 0
+    assert main([*words, "-o", str(out)]) == 2  # it is there already
+    assert main([*words, "-o", str(out), "--force"]) == 0
     assert record["verdict"] in capsys.readouterr().out
 
 

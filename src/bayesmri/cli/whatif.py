@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bayesmri.cli.options import Whole
-from bayesmri.cli.output import print_json, print_notes
+from bayesmri.cli.output import print_json, print_messages
 from bayesmri.errors import ConfigError
 from bayesmri.machine.memory import keep_memory
 from bayesmri.recon.acquisition import Sampling
@@ -33,6 +33,7 @@ def whatif(
     full_fov: bool = False,
     device: str = "cpu",
     png: bool = False,
+    force: bool = False,
     json: bool = False,
 ) -> None:
     """Take a structure out of the image of FILE, or put one in, scan it anew and reconstruct: did the data carry it?
@@ -71,6 +72,8 @@ def whatif(
         cpu, cuda or cuda:N.
     png
         Also write OUT.png: before, as asked for, after, and the change asked for beside the one seen.
+    force
+        Overwrite outputs that are there already.
     json
         Print JSON instead of text.
     """
@@ -95,8 +98,9 @@ def whatif(
         options,
         sampling if sampling.needs_full_data else None,
         png=png,
+        force=force,
     )
-    print_notes(made["notes"])
+    print_messages(made)
     if json:
         print_json(made)
         return

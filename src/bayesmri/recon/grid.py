@@ -86,11 +86,17 @@ def encoded(kspace: KSpace) -> KSpace:
 
 def check_survey(kspace: KSpace, asked: Options) -> None:
     """Maps of visibility are of the grid and the orientation that were encoded."""
-    if asked.visibility and (kspace.header.turned or kspace.header.encoded is not None):
+    if asked.visibility:
+        check_as_encoded(kspace, "maps of visibility", otherwise="leave the visibility out")
+
+
+def check_as_encoded(kspace: KSpace, what: str, *, otherwise: str) -> None:
+    """Neither padded nor turned."""
+    if kspace.header.turned or kspace.header.encoded is not None:
         why = "undersampled along its rows" if kspace.header.turned else "zero-padded"
         raise ConfigError(
-            f"got a request for maps of visibility with k-space that is {why}, expected neither padding nor a turn; "
-            "store the encoded lines alone, the undersampled axis last, or leave the visibility out"
+            f"got a request for {what} with k-space that is {why}, expected neither padding nor a turn; "
+            f"store the encoded lines alone, the undersampled axis last, or {otherwise}"
         )
 
 

@@ -86,15 +86,25 @@ def intervention(erase: str | None, plant: str | None, slice: int | None = None)
 
 
 def whatif_file(
-    path: Path, out: Path, asked: Intervention, options: Options, sampling: Sampling | None, *, png: bool = False
+    path: Path,
+    out: Path,
+    asked: Intervention,
+    options: Options,
+    sampling: Sampling | None,
+    *,
+    png: bool = False,
+    force: bool = False,
 ) -> dict[str, Any]:
-    """Reconstruct a slice of a file with the structure and without; write HDF5 and a PNG; return what was found."""
+    """Reconstruct a slice of a file with the structure and without; write HDF5 and a PNG; return what was found.
+
+    force: outputs that are there are overwritten.
+    """
     check_file(path)
     targets = {"h5": out} | ({"png": with_ending(out, ".png")} if png else {})
     sources = [path, *([] if sampling is None else sampling.files)]
     sources += own_files(options.model) if isinstance(options.model, str) else []
     for target in targets.values():
-        check_target(target, *sources)
+        check_target(target, *sources, force=force)
     check_ending(out)
     kspace = read_kspace(path)
     from bayesmri.recon.whatif_work import whatif_to

@@ -25,6 +25,7 @@ from bayesmri.kspace import KSpace
 from bayesmri.physics.data_terms import Coupled, DataTerm
 from bayesmri.physics.fourier import fft2c
 from bayesmri.recon.choice import chosen
+from bayesmri.recon.grid import check_as_encoded
 from bayesmri.recon.intervention import Intervention, Kind
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.reconstruct import begin_slice
@@ -95,6 +96,7 @@ class WhatIf:
 def whatif(kspace: KSpace, asked: Intervention, options: Options | Method) -> WhatIf:
     """A slice with the change and without it. options: what to reconstruct with, or a method that was made before."""
     began = time.perf_counter()
+    check_as_encoded(kspace, "a look at one structure", otherwise="look at the maps of `recon` instead")
     zero_filled(kspace)  # refuses what holds nothing
     method = options if isinstance(options, Method) else make_method(chosen(options, kspace)[0])
     grid = (kspace.z.shape[2], kspace.z.shape[3])

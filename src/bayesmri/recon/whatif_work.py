@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from bayesmri.io.atomic import atomic_paths
-from bayesmri.io.inspect import file_notes
+from bayesmri.io.inspect import data_messages
 from bayesmri.io.provenance import provenance
 from bayesmri.io.write_h5 import write_reconstruction
 from bayesmri.kspace import KSpace
@@ -35,7 +35,7 @@ def whatif_to(
     sampling: Sampling | None,
 ) -> dict[str, Any]:
     """Ask and write; returns JSON values."""
-    notes = file_notes(kspace)
+    said = data_messages(kspace)
     if options.single_coil:
         kspace = single_coil(kspace)
     if sampling is not None:
@@ -64,7 +64,7 @@ def whatif_to(
         **facts,
         "seconds": found.seconds,
         "outputs": [str(target) for target in targets.values()],
-        "notes": notes,
+        **said.as_json(),
     }
 
 

@@ -34,6 +34,7 @@ from bayesmri.physics.pattern import (
     inside_ellipse,
     kind_of,
     n_center_lines,
+    n_center_points,
 )
 from bayesmri.physics.points import JITTER, point_distances, poisson_mask
 from bayesmri.physics.sense import sense, sensitivity_sets
@@ -65,7 +66,7 @@ def test_a_poisson_disc_has_exactly_the_points_of_R(shape: tuple[int, int], R: f
         mask = poisson_mask(shape, R, ellipse=ellipse, rng=rng(seed))
         assert tuple(mask.shape) == shape
         assert int(mask.sum()) == round(shape[0] * shape[1] / R)
-        n = [n_center_lines(size, R, None) for size in shape]
+        n = n_center_points(shape, R, None)
         rows, columns = (slice((size - m + 1) // 2, (size - m + 1) // 2 + m) for size, m in zip(shape, n, strict=True))
         assert bool(mask[rows, columns].all())
         assert bool(mask[shape[0] // 2, shape[1] // 2])

@@ -23,6 +23,7 @@ from bayesmri.physics.pattern import (
     kind_of,
     kind_words,
     n_center_lines,
+    n_center_points,
 )
 
 Region = Literal["everywhere", "foreground"]
@@ -84,7 +85,7 @@ class Setting:
             return f"it is for R = {self.acceleration:g}, the data has R = {R:.3g}"
         if kind != self.mask:
             return f"it is for {kind_words(self.mask)}, the data has {kind_words(kind or 'points')}"
-        want = [n_center_lines(size, self.acceleration, self.center_fraction) for size in mask.shape]
+        want = n_center_points(mask.shape, self.acceleration, self.center_fraction)
         block = centre_block(mask)
         if not all(n - 1 <= side <= 3 * n + 4 for n, side in zip(want, block, strict=True)):
             return f"it is for {want[0]}x{want[1]} points in the centre, the data has {block[0]}x{block[1]}"

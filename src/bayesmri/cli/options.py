@@ -39,7 +39,7 @@ class Scan:
         How lines are chosen: random, equispaced, partial-fourier (5/8 of k-space, from one edge on); or points of both
         axes: poisson (a variable-density Poisson disc), elliptical (the same without the corners of k-space).
     center_fraction
-        Share of the lines in the fully sampled centre; 0.32/R unless given.
+        Share of the lines in the fully sampled centre; 0.32/R unless given. Of points, of rows and of columns; 0.64/R.
     coils
         Simulated for magnitude images, 1 unless given; for arrays (--track multi) of all volumes that are none, 8.
     most_coils

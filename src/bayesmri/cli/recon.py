@@ -66,7 +66,7 @@ def recon(
     acceleration
         Undersample a fully sampled file by R first, and print metrics against what it was.
     center_fraction
-        Share of the lines in the fully sampled centre; 0.32/R unless given.
+        Share of the lines in the fully sampled centre; 0.32/R unless given. Of points, of rows and of columns; 0.64/R.
     mask
         random, equispaced or partial-fourier lines; poisson or elliptical, points of both axes; or a file with one
         value per line (.npy or text), or per row and column (.npy), 1 if acquired, else 0. With a scan that is not

@@ -24,7 +24,7 @@ class MaskSpec:
         same without the corners of k-space (elliptical).
     acceleration: R ≥ 1; the mask keeps round(W/R) lines, or round(HW/R) points, fully sampled centre included.
     center_fraction: share of the W lines in that centre; None: 0.32/R (the paper's 8 % at R=4, 4 % at R=8).
-        Of points, share of the rows and of the columns.
+        Of points, share of the rows and of the columns; None: 0.64/R.
     offset: of an equispaced mask, the first line taken outside the centre; None draws it.
     also: further R, so that training sees several; every mask has one of them, drawn with equal chances.
     around: R is drawn between R e^(−around) and R e^around.

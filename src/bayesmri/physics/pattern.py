@@ -31,9 +31,18 @@ def center_share(R: float, center_fraction: float | None) -> float:
 
 
 def n_center_lines(W: int, R: float, center_fraction: float | None) -> int:
-    """Lines of the fully sampled centre; at least one unless the fraction is 0. Of points the same along both axes."""
+    """Lines of the fully sampled centre; at least one unless the fraction is 0."""
     fraction = center_share(R, center_fraction)
     return 0 if fraction == 0 else min(W, max(1, round(W * fraction)))
+
+
+def n_center_points(shape: tuple[int, ...], R: float, center_fraction: float | None) -> list[int]:
+    """Rows and columns of the fully sampled block of points: 0.64/R of both unless given, twice that of lines.
+
+    They cost little, 5 % of the points at R = 8, and sensitivities of fewer than eight rows or columns are poor.
+    """
+    fraction = 2 * center_share(R, None) if center_fraction is None else center_fraction
+    return [n_center_lines(size, R, min(1.0, fraction)) for size in shape]
 
 
 def centre_run(mask: Mask) -> int:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bayesmri.errors import MaskError
-from bayesmri.physics.pattern import inside_ellipse, n_center_lines
+from bayesmri.physics.pattern import inside_ellipse, n_center_points
 
 SLOPE = 2.0  # the distance between points grows by this share of the central one from the centre to the edges
 JITTER = 0.25  # of a distance, up and down: equal ones would make a chessboard of the grid
@@ -28,19 +28,16 @@ def poisson_mask(
 
     k: place relative to the edges, 1 at their middles. s: the largest of a falling sequence that lets in enough points,
     less than 1 pixel around the centre, where all are let in. They are tried in random order at every s; the block is
-    there from the start. It has the share `center_fraction` (0.32/R) of the rows and of the columns.
+    there from the start. It has the share `center_fraction` (0.64/R) of the rows and of the columns.
 
     ellipse: only within the ellipse that touches the edges; the corners of the grid count for R nevertheless.
     """
     H, W = shape
     n = round(H * W / R)
     mask = np.zeros(shape, dtype=bool)
-    block = tuple(
-        slice((size - m + 1) // 2, (size - m + 1) // 2 + m)
-        for size in shape
-        for m in [n_center_lines(size, R, center_fraction)]
-    )
-    mask[block] = True
+    block = zip(shape, n_center_points(shape, R, center_fraction), strict=True)
+    rows, columns = (slice((size - m + 1) // 2, (size - m + 1) // 2 + m) for size, m in block)
+    mask[rows, columns] = True
     open_to = inside_ellipse(shape) | mask if ellipse else np.ones(shape, dtype=bool)
     _check(n, int(mask.sum()), int(open_to.sum()), shape, R)
     order = torch.randperm(H * W, generator=rng).numpy()

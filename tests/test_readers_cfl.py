@@ -38,7 +38,7 @@ def test_averages_are_averaged_and_further_axes_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("dims", "words"),
     [
-        ("16 16 4 1", "bart transpose 2 13"),
+        ("16 16 8 1 1 1 1 1 1 1 1 1 1 2", "bart slice 13 0"),
         ("1 16 1 1", "readout dimension"),
         ("16 16 1 1 2", "sensitivities"),
         ("16 0 1 1", "empty"),

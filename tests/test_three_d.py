@@ -1,10 +1,22 @@
-"""3-D k-space as slices: a unitary transform along the readout, with geometry that follows the axes."""
+"""3-D k-space as slices: a unitary transform along the readout, with geometry that follows the axes; BART's files."""
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bayesmri.baselines.bart import write_cfl
+from bayesmri.cli import main
+from bayesmri.io.cfl import read_cfl
+from bayesmri.io.results import open_result
+from bayesmri.io.sensitivity_maps import read_sensitivities
 from bayesmri.io.three_d import affine_of_3d, kspace_of_slices, looks_like_slices, slices_of_3d, voxel_of_3d
+from bayesmri.recon.reconstruct import reconstruct
+from bayesmri.recon.request import Options
 
 
 def drawn(*shape: int, seed: int = 0) -> NDArray[np.complex64]:
@@ -71,3 +83,68 @@ def test_slices_in_the_place_of_a_phase_encoding_are_seen() -> None:
     k = np.fft.fftshift(np.fft.fftn(ball, axes=axes), axes=axes).astype(np.complex64)
     assert not looks_like_slices(k)
     assert looks_like_slices(np.fft.ifft(np.fft.ifftshift(k, axes=3), axis=3).astype(np.complex64))
+
+
+def bart(folder: Path, *words: str) -> None:
+    subprocess.run(["bart", *words], cwd=folder, check=True, capture_output=True)
+
+
+def stored(base: Path) -> NDArray[np.complex64]:
+    """All dimensions of a file of BART's that are not 1."""
+    dims = [int(n) for n in base.with_suffix(".hdr").read_text(encoding="ascii").splitlines()[1].split()]
+    return np.fromfile(base.with_suffix(".cfl"), dtype="<c8").reshape(dims, order="F").squeeze()
+
+
+@pytest.mark.skipif(shutil.which("bart") is None, reason="BART is not installed")
+@pytest.mark.parametrize("size", [24, 25])
+def test_the_image_of_a_3d_phantom_is_that_of_bart(tmp_path: Path, size: int) -> None:
+    bart(tmp_path, "phantom", "-3", "-k", "-x", str(size), "-s", "4", "k")
+    bart(tmp_path, "fft", "-u", "-i", "7", "k", "x")
+    bart(tmp_path, "rss", "8", "x", "rss")
+    kspace = read_cfl(tmp_path / "k")
+    assert kspace.z.shape == (size, 4, size, size)
+    assert kspace.fully_sampled
+    assert any(note.startswith("3-D: the readout of") for note in kspace.header.notes)
+    assert not kspace.header.warnings
+    out = tmp_path / "out.h5"
+    assert main(["recon", str(tmp_path / "k.cfl"), "-o", str(out), "--method", "zero-filled"]) == 0
+    wanted = np.abs(stored(tmp_path / "rss"))
+    with open_result(out) as result:
+        np.testing.assert_allclose(result.mean, wanted, atol=1e-4 * wanted.max())
+
+
+@pytest.mark.skipif(shutil.which("bart") is None, reason="BART is not installed")
+def test_a_poisson_disc_of_bart_is_found_and_reconstructed(tmp_path: Path) -> None:
+    """(ky, kz) undersampled by BART, without a mask in the file: R is BART's, and SENSE gains over zero filling."""
+    bart(tmp_path, "phantom", "-3", "-k", "-x", "32", "-s", "6", "full")
+    bart(tmp_path, "poisson", "-Y", "32", "-Z", "32", "-y", "1.4", "-z", "1.4", "-C", "10", "m")
+    bart(tmp_path, "fmac", "full", "m", "k")
+    mask = np.abs(stored(tmp_path / "m")) > 0
+    kspace, full = read_cfl(tmp_path / "k"), read_cfl(tmp_path / "full")
+    assert np.array_equal(kspace.mask, mask)
+    assert kspace.acceleration == pytest.approx(mask.size / mask.sum())
+    middle = slice(14, 18)
+    truth = replace(kspace.part(middle), truth=None)
+    Y = reconstruct(full.part(middle), Options(method="zero-filled")).mean
+    found = reconstruct(truth, Options(method="sense"))
+    assert found.metrics(Y).psnr > found.zero_filled_metrics(Y).psnr + 3
+
+
+def test_slices_in_dimension_2_are_warned_of(tmp_path: Path) -> None:
+    x, y, z = np.meshgrid(*(np.linspace(-1, 1, n) for n in (16, 20, 24)), indexing="ij")
+    ball = ((x**2 + y**2 + z**2 < 0.9) * (1 + 0.3 * np.cos(9 * x * y))).astype(np.complex64)
+    planes = np.fft.fftshift(np.fft.fft2(ball, axes=(0, 1)), axes=(0, 1)).astype(np.complex64)
+    write_cfl(tmp_path / "slices", planes[..., None])
+    (warning,) = read_cfl(tmp_path / "slices").header.warnings
+    assert "bart transpose 2 13 IN OUT" in warning
+
+
+def test_maps_of_3d_scans_are_of_the_slices_of_the_readout(tmp_path: Path) -> None:
+    k, maps = drawn(3, 10, 9, 12), drawn(3, 10, 9, 12, seed=1)
+    write_cfl(tmp_path / "k", k.transpose(1, 2, 3, 0))
+    write_cfl(tmp_path / "s", maps.transpose(1, 2, 3, 0))
+    found = read_sensitivities(tmp_path / "s.cfl", read_cfl(tmp_path / "k"))
+    assert found.sensitivities is not None
+    assert found.sensitivities.shape == (10, 1, 3, 9, 12)
+    unit = maps / np.sqrt((np.abs(maps) ** 2).sum(axis=0))
+    np.testing.assert_allclose(found.sensitivities[:, 0], unit.transpose(1, 0, 2, 3), atol=1e-5)

@@ -13,6 +13,7 @@ from bayesmri.io.layout.array import checked
 from bayesmri.io.layout.axes import Arranged, arrange
 from bayesmri.io.layout.given import NOTHING, Given
 from bayesmri.io.safe_h5 import to_complex64
+from bayesmri.io.three_d import looks_like_slices, slices_of_3d
 from bayesmri.kspace import Header, KSpace
 
 READ, PHASE1, PHASE2, COIL, MAPS, SLICE, AVG = 0, 1, 2, 3, 4, 13, 14
@@ -37,7 +38,10 @@ def cfl_pair(path: Path) -> tuple[Path, Path] | None:
 
 
 def read_cfl(path: Path, *, budget: int | None = None, given: Given = NOTHING) -> KSpace:
-    """Dimensions (read, phase1, 1, coils) with slices in dimension 13 become (slices, Q, H = read, W = phase1)."""
+    """Dimensions (read, phase1, 1, coils) with slices in dimension 13 become (slices, Q, H = read, W = phase1).
+
+    3-D, (read, phase1, phase2, coils), becomes (slices = read, Q, H = phase1, W = phase2): see `three_d`.
+    """
     array, dims = _read(path, budget)
     if given.axes is None:
         _refuse_other_layouts(path, dims)
@@ -46,21 +50,28 @@ def read_cfl(path: Path, *, budget: int | None = None, given: Given = NOTHING) -
         found = arrange(array, given.axes)
     found = checked(found, given)
     facts = {"BART dimensions": sizes(dims[: _last_used(dims) + 1])}
-    return finish(found.z, Header(source="BART cfl", facts=facts, notes=found.notes), given=given)
+    warnings = _doubts(array) if given.axes is None else ()
+    header = Header(source="BART cfl", facts=facts, notes=found.notes, warnings=warnings)
+    return finish(found.z, header, given=given)
 
 
 def read_maps(path: Path, *, budget: int | None = None) -> NDArray[np.complex64]:
-    """Sensitivities as `bart ecalib` writes them, (read, phase1, 1, coils, sets): (slices, sets, Q, H, W)."""
+    """Sensitivities as `bart ecalib` writes them, (read, phase1, 1, coils, sets): (slices, sets, Q, H, W).
+
+    3-D ones, (read, phase1, phase2, coils, sets), are of the slices that the readout makes.
+    """
     array, dims = _read(path, budget)
-    others = [a for a in range(AXES) if a not in (READ, PHASE1, COIL, MAPS, SLICE) and dims[a] > 1]
-    if others:
+    others = [a for a in range(AXES) if a not in (READ, PHASE1, PHASE2, COIL, MAPS, SLICE) and dims[a] > 1]
+    if others or (dims[PHASE2] > 1 and dims[SLICE] > 1):
         raise FormatError(
             f"got sensitivities of BART dimensions {sizes(dims)} in {one_line(path)}, expected (read, phase, 1, coils, "
             "sets) and slices in dimension 13"
         )
-    keep = (READ, PHASE1, COIL, MAPS, SLICE)
+    keep = (READ, PHASE1, PHASE2, COIL, MAPS, SLICE)
     part = array[tuple(slice(None) if a in keep else 0 for a in range(AXES))]
-    return to_complex64(part.transpose(4, 3, 2, 0, 1))
+    if part.shape[PHASE2] > 1:
+        return to_complex64(part[..., 0].transpose(0, 4, 3, 1, 2))
+    return to_complex64(part[:, :, 0].transpose(4, 3, 2, 0, 1))
 
 
 def _read(path: Path, budget: int | None) -> tuple[NDArray[np.complex64], tuple[int, ...]]:
@@ -102,10 +113,10 @@ def _dimensions(header: Path) -> tuple[int, ...]:
 
 def _refuse_other_layouts(path: Path, dims: tuple[int, ...]) -> None:
     name = one_line(path)
-    if dims[PHASE2] > 1:
+    if dims[PHASE2] > 1 and dims[SLICE] > 1:
         raise FormatError(
-            f"{name} has {dims[PHASE2]} steps in BART's dimension 2 (a second phase encoding), expected 2-D k-space; "
-            "if they are slices: `bart transpose 2 13 IN OUT`; if it is 3-D: `bart fft -u -i 4 IN TMP` before that"
+            f"{name} has {dims[PHASE2]} steps in BART's dimension 2 (3-D) and {dims[SLICE]} slices in dimension 13, "
+            "expected one of them; take one slab: `bart slice 13 0 IN OUT`"
         )
     if dims[READ] == 1:
         raise FormatError(
@@ -121,13 +132,30 @@ def _to_slices(array: NDArray[np.complex64]) -> tuple[NDArray[np.complex64], tup
     notes = []
     if array.shape[AVG] > 1:
         notes.append(f"{array.shape[AVG]} averages (BART dimension {AVG}) were averaged")
-    others = [a for a in range(AXES) if a not in (READ, PHASE1, COIL, SLICE, AVG) and array.shape[a] > 1]
+    others = [a for a in range(AXES) if a not in (READ, PHASE1, PHASE2, COIL, SLICE, AVG) and array.shape[a] > 1]
     notes += [f"of the {array.shape[a]} entries along BART dimension {a} the first was taken" for a in others]
-    keep = (READ, PHASE1, COIL, SLICE, AVG)
+    keep = (READ, PHASE1, PHASE2, COIL, SLICE, AVG)
     part = array[tuple(slice(None) if a in keep else 0 for a in range(AXES))]
     with np.errstate(over="ignore", invalid="ignore"):  # Inf and NaN pass through to check_finite
-        mean = part.mean(axis=4)
-    return to_complex64(mean.transpose(3, 2, 0, 1)), tuple(notes)
+        mean = part.mean(axis=5)
+    if mean.shape[PHASE2] == 1:
+        return to_complex64(mean[:, :, 0].transpose(3, 2, 0, 1)), tuple(notes)
+    notes.append(
+        f"3-D: the readout of {mean.shape[READ]} was transformed, which makes as many slices of "
+        f"{mean.shape[PHASE1]} x {mean.shape[PHASE2]} (phase encodings, BART dimensions 1 and 2)"
+    )
+    return slices_of_3d(to_complex64(mean[..., 0].transpose(3, 0, 1, 2))), tuple(notes)
+
+
+def _doubts(array: NDArray[np.complex64]) -> tuple[str, ...]:
+    """A sentence where slices seem to lie in the place of the second phase encoding."""
+    k = array[(slice(None),) * 4 + (0,) * (AXES - 4)].transpose(3, 0, 1, 2)
+    if array.shape[PHASE2] == 1 or not looks_like_slices(k):
+        return ()
+    return (
+        f"the {array.shape[PHASE2]} entries of BART's dimension 2 were read as a second phase encoding (3-D) and look "
+        "like slices; if they are: `bart transpose 2 13 IN OUT`",
+    )
 
 
 def _last_used(dims: tuple[int, ...]) -> int:

@@ -16,8 +16,9 @@ from bayesmri.baselines.varnet import VarNetConfig
 from bayesmri.bounds.bound import Calibration, Setting
 from bayesmri.cli import main
 from bayesmri.data.dataset import Batch, Recipe, make_element, make_validation
-from bayesmri.errors import ConfigError
+from bayesmri.errors import ConfigError, MaskError
 from bayesmri.io.results import open_result
+from bayesmri.io.write_h5 import write_kspace
 from bayesmri.kspace import Header, KSpace
 from bayesmri.model import Coils, LearnedConfig, Model, build
 from bayesmri.physics.fourier import fft2c, ifft2c
@@ -100,7 +101,7 @@ def test_samples_and_coils(folder: Path, name: str, center: float) -> None:
     assert missing is not None
     assert missing > 1.5 * acquired
     few = center == 0.1 and name == "five"
-    assert any("sensitivities were refined" in note for note in result.notes) == few
+    assert any("sensitivities were refined" in note for note in (*result.notes, *result.warnings)) == few
 
 
 def test_points_of_whole_columns_give_the_image_of_columns(folder: Path) -> None:
@@ -165,6 +166,39 @@ def test_notes_of_an_ellipse_and_of_partial_fourier() -> None:
     (note,) = mask_notes(np.arange(96) < 70)
     assert note.startswith("26 of 96 lines are missing at the right edge (partial Fourier)")
     assert not mask_notes(MaskSpec("random", 4).draw(256, rng).numpy())
+
+
+def test_everything_acquired_is_the_truth(folder: Path) -> None:
+    full = bayesmri.undersample(bayesmri.read(folder / "five.h5"), mask=np.ones((H, W)))  # type: ignore[arg-type]
+    result = reconstruct(full, Options(method="sense"))
+    assert full.acceleration == 1
+    assert result.zero_filled_metrics().psnr > 90
+
+
+def test_masks_of_files_are_of_lines_or_points(folder: Path, tmp_path: Path) -> None:
+    full = bayesmri.read(folder / "one.h5")
+    assert isinstance(full, KSpace)
+    mask = MaskSpec("poisson", 4).draw((H, W), torch.Generator().manual_seed(0)).numpy()
+    np.save(tmp_path / "points.npy", mask)
+    found = undersample(full, Sampling(None, None, str(tmp_path / "points.npy")))
+    assert np.array_equal(found.mask, mask)
+    assert not found.z[..., ~mask].any()
+    assert np.array_equal(bayesmri.undersample(full, mask=mask).z, found.z)
+    np.save(tmp_path / "turned.npy", mask.T)
+    with pytest.raises(MaskError, match=f"has {W}x{H} points: the k-space has {H}x{W}"):
+        undersample(full, Sampling(None, None, str(tmp_path / "turned.npy")))
+
+
+def test_undersampled_files_say_which_points(folder: Path, tmp_path: Path) -> None:
+    """Written, read again and reconstructed, an image is the same as without the file between."""
+    kspace = sampled(folder / "five.h5")
+    write_kspace(tmp_path / "points.h5", kspace, provenance={}, truth=kspace.truth)
+    again = bayesmri.read(tmp_path / "points.h5")
+    assert isinstance(again, KSpace)
+    assert np.array_equal(again.mask, kspace.mask)
+    assert np.array_equal(again.z, kspace.z)
+    one, other = (reconstruct(k, Options(method="tv")).mean for k in (kspace, again))
+    np.testing.assert_array_equal(one, other)
 
 
 def test_a_study_of_columns_refuses_points(folder: Path, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_slices_in_dimension_2_are_warned_of(tmp_path: Path) -> None:
     x, y, z = np.meshgrid(*(np.linspace(-1, 1, n) for n in (16, 20, 24)), indexing="ij")
     ball = ((x**2 + y**2 + z**2 < 0.9) * (1 + 0.3 * np.cos(9 * x * y))).astype(np.complex64)
     planes = np.fft.fftshift(np.fft.fft2(ball, axes=(0, 1)), axes=(0, 1)).astype(np.complex64)
-    write_cfl(tmp_path / "slices", planes[..., None])
+    write_cfl(tmp_path / "slices", (planes + 0.01 * drawn(*planes.shape))[..., None])
     (warning,) = read_cfl(tmp_path / "slices").header.warnings
     assert "bart transpose 2 13 IN OUT" in warning
 

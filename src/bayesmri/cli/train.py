@@ -49,11 +49,10 @@ def _display() -> Iterator[Callable[[str, dict[str, Any]], None]]:
     if not sys.stderr.isatty():
         yield _print
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich import console, progress
 
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    columns = (progress.BarColumn(), progress.MofNCompleteColumn(), progress.TextColumn("{task.description}"))
+    with progress.Progress(*columns, console=console.Console(stderr=True)) as bar:
         task = bar.add_task("preparing", total=None)
 
         def say(event: str, values: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from bayesmri.cli import main
 from bayesmri.data.phantom import PhantomSpec, phantom
 from bayesmri.errors import ConfigError, DataError
 from bayesmri.kspace import Header, KSpace
+from bayesmri.physics.data_terms import Channels, DataTerm
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import equispaced_mask, random_mask
 from bayesmri.physics.scene import loop_sensitivities, smooth_phase
@@ -118,7 +119,7 @@ def test_of_the_true_image_the_expected_error_is_the_noise(Q: int, of: str) -> N
     x = truth(Q=Q)
     mask = lines(81) if of == "lines" else points((72, 81))
     z = measured(x) * mask
-    held = holdout_energy(Scan(z[None], mask, lambda s, kept: x), 0, x)
+    held = holdout_energy(Scan(z[None], mask, lambda s, kept: x, lambda s, kept: Channels(z[None] * kept, kept)), 0, x)
     missing = Q * int((~mask).sum()) * (72 if mask.ndim == 1 else 1)
     assert held.missing == pytest.approx(missing * SIGMA**2, rel=0.3)
     assert held.misfit == pytest.approx((Q * 72 * 81 - missing) * SIGMA**2, rel=0.1)
@@ -127,7 +128,11 @@ def test_of_the_true_image_the_expected_error_is_the_noise(Q: int, of: str) -> N
 def zero_filled(z: Tensor) -> Scan:
     """Every slice from its own lines."""
     mask = lines(z.shape[-1])
-    return Scan(z * mask, mask, lambda s, kept: ifft2c(z[s] * mask * kept))
+
+    def begin(s: int, kept: Tensor) -> DataTerm:
+        return Channels(z[s][None] * mask * kept, mask & kept)
+
+    return Scan(z * mask, mask, lambda s, kept: ifft2c(begin(s, kept).z[0]), begin)
 
 
 def expectation(scan: Scan) -> Expected:

@@ -174,6 +174,7 @@ def reconstruct(
     fast: bool = False,
     level: float | None = None,
     check: bool = False,
+    tune: bool = False,
     device: str = "cpu",
     tv_weight: float | None = None,
     coils: SupportsIndex | None = None,
@@ -194,6 +195,7 @@ def reconstruct(
     level: of `error_bound`, refused where the model was not calibrated for such data; None takes the highest level that
         holds, if any.
     check: also give `expected`, the error as lines that were measured and left out tell it; takes five times as long.
+    tune: let left-out lines of this scan choose ρ and the number of steps of the model; `tuned` says which.
     seed: of the draws. keep_samples: also give `samples`, (slices, N, h, w).
     coils: compress to that many virtual coils first (SVD); models do so by themselves.
     single_coil: combine the coils into one emulated coil first, as fastMRI's single-coil track does. A truth that came
@@ -222,6 +224,7 @@ def reconstruct(
         fast=fast,
         level=_number("level", level),
         check=check,
+        tune=tune,
         visibility=_texts("visibility", visibility),
         strict=strict,
     )

@@ -35,6 +35,7 @@ def recon(
     fast: bool = False,
     level: float | None = None,
     check: bool = False,
+    tune: bool = False,
     visibility: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     tv_weight: float | None = None,
     coils: Whole | None = None,
@@ -94,6 +95,10 @@ def recon(
         Map how much of the contrast of a structure would survive at every place, in percent: lesion:3:0.3 (radius in
         pixels, contrast over the brightness around), line:7:0.3 (half length; all directions, or line:7:0.3:45 in
         degrees from upright), stripes:4:0.3 (period) or patch:FILE.npy:0.3. May be repeated.
+    tune
+        Let lines of this very scan, measured and left out, choose the step ρ and the number of steps of the model, from
+        a short list and on the middle slice; sixteen more reconstructions of it. Error bounds of the model, which are
+        for its own numbers, are not written then.
     tv_weight
         Weight of total variation, for data scaled to a zero-filled maximum of 1.
     coils
@@ -140,6 +145,7 @@ def recon(
         fast=fast,
         level=level,
         check=check,
+        tune=tune,
         visibility=visibility,
         strict=strict,
     )
@@ -163,6 +169,8 @@ def recon(
         return
     print(f"{made['file']}: {count(made['slices'], 'slice')}, {sampling_line(made)}")
     print(f"reconstructed by {made['method']} in {made['seconds']:.1f} s{samples_words(made)}")
+    if "tuned" in made:
+        print(tuned_line(made["tuned"]))
     if "expected" in made:
         print(expected_line(made["expected"]))
     for line in bound_lines(made):
@@ -182,6 +190,11 @@ def samples_words(made: Mapping[str, Any]) -> str:
     if "samples" not in made:
         return f", with a predicted std: mean {100 * share:.2g} % of the mean image"
     return f", {count(made['samples'], 'sample')} per slice: mean std {100 * share:.2g} % of the mean image"
+
+
+def tuned_line(found: Mapping[str, Any]) -> str:
+    smaller = f"{100 * (1 - found['residual']):.1f} % smaller"
+    return f"tuned by left-out lines: {found['rho_factor']:g} ρ, {found['steps']} steps; their residual is {smaller}"
 
 
 def expected_line(found: Mapping[str, Any]) -> str:

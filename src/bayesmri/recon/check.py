@@ -24,6 +24,7 @@ from bayesmri.bounds.left_out import LEAST, N_FOLDS, folds, lost_share, radius
 from bayesmri.complexes import rss
 from bayesmri.kspace import KSpace
 from bayesmri.metrics import CROP, center_crop
+from bayesmri.physics.data_terms import DataTerm
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.recon.expectation import TINY, Told, expect
 from bayesmri.recon.method import Method
@@ -37,11 +38,14 @@ class Scan:
 
     z: k-space (slices, Q, H, W), zero-filled, in the units of the input. mask: bool (W,) or (H, W).
     solve: x, complex (Q, H, W) in the same units, of slice s from the lines given alone, a part of the mask.
+    begin: the data term of the same, in the method's scale, which `factor` times is that of the input.
     """
 
     z: Tensor
     mask: Tensor
     solve: Callable[[int, Tensor], Tensor]
+    begin: Callable[[int, Tensor], DataTerm]
+    factor: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)

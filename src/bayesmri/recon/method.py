@@ -1,7 +1,7 @@
 """Every method under one interface: how it takes coils and scale, and (z, mask) → x for one slice."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from bayesmri.posterior.predictor import Predictor
 from bayesmri.recon.request import BASELINES, Options
 from bayesmri.regularizers.base import ParametricRegularizer, Regularizer
 from bayesmri.sampler import Draws, Passes, Sampler
+from bayesmri.solver import Callback
 
 
 def _without_maps(z: Tensor, mask: Tensor, s: Tensor | None) -> DataTerm:
@@ -52,6 +53,8 @@ class Method:
     sampler: draws of the same reconstruction, where the method has a posterior or drops channels.
     moments: the data term → x as `solve` gives it and σ² of its image (1, H, W), where the network predicts it.
     predictor: makes σ̂ of a few draws, where the model came with one.
+    steps, variant, along: S of the unrolled scheme, the same method with ρ times a factor and other steps, and `solve`
+        with a callback (s, x_s); None where nothing is unrolled.
     calibrations: error bounds, where the model was calibrated. scales: of the error that left-out lines tell.
     """
 
@@ -67,6 +70,9 @@ class Method:
     sampler: Draws | None = None
     predictor: Predictor | None = None
     moments: Callable[[DataTerm], tuple[Tensor, Tensor]] | None = None
+    steps: int | None = None
+    variant: "Callable[[float, int], Method] | None" = None
+    along: Callable[[DataTerm, Callback], Tensor] | None = None
     calibrations: tuple[Calibration, ...] = ()
     scales: tuple[ErrorScale, ...] = ()
 
@@ -107,6 +113,18 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         assert isinstance(bound, BoundNetwork)
         return moments(bound, D.z, D.mask)
 
+    @torch.no_grad()
+    def along(D: DataTerm, callback: Callback) -> Tensor:
+        assert isinstance(bound, Regularizer)
+        return model.scheme.run(D, bound, callback=callback)
+
+    def variant(factor: float, S: int) -> Method:
+        h = model.T / model.S
+        rho = factor * (h if model.rho is None else model.rho)
+        other = replace(model, T=h * S, S=S, rho=rho, calibrations=(), predictor=None)
+        return learned(other, name, device)
+
+    unrolled = isinstance(bound, Regularizer)
     return Method(
         name,
         at_mean,
@@ -120,6 +138,9 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         sampler=_draws(model, bound, posterior),
         predictor=None if model.predictor is None else model.predictor.to(device),
         moments=both if reg.doubts else None,
+        steps=model.S if unrolled else None,
+        variant=variant if unrolled else None,
+        along=along if unrolled else None,
         calibrations=model.calibrations,
         scales=model.scales,
     )

@@ -80,9 +80,10 @@ def datasets(result: Reconstruction) -> dict[str, NDArray[np.generic]]:
 
 def expected_attributes(result: Reconstruction) -> dict[str, object]:
     """Attributes of the image: expected_psnr, expected_rmse, …, as far as left-out lines told them."""
+    known = {} if result.tuned is None else {f"tuned_{name}": value for name, value in asdict(result.tuned).items()}
     if result.expected is None:
-        return {}
-    return {f"expected_{name}": value for name, value in expected_facts(result.expected).items() if value != ""}
+        return known
+    return known | {f"expected_{name}": value for name, value in expected_facts(result.expected).items() if value != ""}
 
 
 def expected_facts(found: Expected) -> dict[str, Any]:
@@ -120,6 +121,7 @@ def facts(result: Reconstruction) -> dict[str, Any]:
         "slices": len(result.mean),
         "metrics": {name: vars(row) for name, row in metrics_table(result).items()},
         "seconds": result.seconds,
+        **({} if result.tuned is None else {"tuned": asdict(result.tuned)}),
         **({} if result.expected is None else {"expected": expected_facts(result.expected)}),
         **bound_facts(result),
     }

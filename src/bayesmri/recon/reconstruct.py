@@ -35,6 +35,7 @@ from bayesmri.recon.request import Options
 from bayesmri.recon.said import messages
 from bayesmri.recon.samples import Estimate, Sampled, Window, predicted
 from bayesmri.recon.sound import check_finite, zero_filled
+from bayesmri.recon.tune import Tuned, tuned
 from bayesmri.recon.visibility import Visibility, Watch, surveyor_of
 from bayesmri.sampler import Stream
 
@@ -59,6 +60,7 @@ class Reconstruction:
     error_bound: of |X̄ − Y| at every pixel, where the model was calibrated for such data; calibration: its level, and
     what is promised. bound_note: why there is none, where the model has bounds for other data.
 
+    tuned: ρ and steps that left-out lines chose, where that was asked for.
     expected: its error as left-out lines tell it, where that was asked for and can be told; else a note says why not.
 
     notes: what was done or assumed; warnings: what may make the image wrong. One sentence each.
@@ -86,6 +88,7 @@ class Reconstruction:
     calibration: Calibration | None = None
     bound_note: str | None = None
     expected: Expected | None = None
+    tuned: Tuned | None = None
     notes: tuple[str, ...] = ()
     visibility: Mapping[str, Visibility] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -139,6 +142,7 @@ def reconstruct(
     check_asked(asked, method)
     check_survey(kspace, asked)
     inner = encoded(kspace)
+    method, tuning, untuned = tuned(scan_of(inner, method), method) if asked.tune else (method, None, "")
     bounds = choose_bound(method.name, method.calibrations, inner, asked)
     crop = None if asked.full_fov else kspace.header.recon_shape
     grid = (kspace.z.shape[2], kspace.z.shape[3])
@@ -170,7 +174,8 @@ def reconstruct(
         seconds=0.0,
         std=None if at_mean.std is None else crop_to(at_mean.std, crop),
         expected=expected,
-        **vars(said + noted(*filter(None, (told, expected.note if expected else "")))),
+        tuned=tuning,
+        **vars(said + noted(*filter(None, (untuned, told, expected.note if expected else "")))),
     )
     if sampled is not None:
         result = _with_samples(result, sampled, asked)
@@ -266,10 +271,13 @@ class _Task:
     def scan(self) -> Scan:
         """The same, to be reconstructed again from some of its lines."""
 
-        def solve(s: int, lines: Tensor) -> Tensor:
-            return self.method.solve(replace(self, mask=lines.to(self.method.device)).begin(s))[0] * self.factor
+        def begin(s: int, lines: Tensor) -> DataTerm:
+            return replace(self, mask=lines.to(self.method.device)).begin(s)
 
-        return Scan(self.volume, self.mask, solve)
+        def solve(s: int, lines: Tensor) -> Tensor:
+            return self.method.solve(begin(s, lines))[0] * self.factor
+
+        return Scan(self.volume, self.mask, solve, begin, self.factor)
 
     def _lines(self) -> int:
         """Central lines that sensitivities are learned from."""

@@ -31,6 +31,7 @@ class Options:
     fast: few draws, and the model's own predictor makes of them what many would give; 0 samples are then 6.
     level: of the calibrated error bound; None takes the highest that the model has for such data, if any.
     check: leave measured lines out, and tell the error to be expected from them; four more reconstructions.
+    tune: let left-out lines choose ρ and the number of steps for this scan.
     seed: of those draws. keep_samples: keep every sample's image, not only their mean and standard deviation.
     visibility: templates whose visibility is mapped, such as lesion:3:0.3.
     strict: a warning is an error, found before the work where it can be.
@@ -49,6 +50,7 @@ class Options:
     fast: bool = False
     level: float | None = None
     check: bool = False
+    tune: bool = False
     visibility: tuple[str, ...] = ()
     strict: bool = False
 
@@ -73,6 +75,10 @@ class Options:
                     f"got an error bound at the level {self.level:g} with the method {self.method}, which has none; "
                     "give a model that was calibrated (bayesmri calibrate)"
                 )
+        if self.tune and (self.fast or self.level is not None):
+            raise ConfigError(
+                "got a model to be tuned with its fast route or an error bound, which are for its own numbers; leave one out"
+            )
         if self.tv_weight is not None and (self.model is not None or self.method != "tv"):
             taken = self.method if self.model is None else "a model"
             raise ConfigError(

@@ -77,8 +77,8 @@ class Options:
                 )
         if self.tune and (self.fast or self.level is not None):
             raise ConfigError(
-                "got a model to be tuned with its fast route or an error bound, which are for its own numbers; leave one"
-                " of them out"
+                "got a model to be tuned with its fast route or an error bound, which are for its own numbers; leave "
+                "one out"
             )
         if self.tv_weight is not None and (self.model is not None or self.method != "tv"):
             taken = self.method if self.model is None else "a model"

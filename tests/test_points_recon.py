@@ -26,7 +26,8 @@ from bayesmri.physics.mask import MaskSpec
 from bayesmri.physics.pattern import kind_of, mask_notes
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.files import PhantomRequest, reconstruct_file, simulate_file
-from bayesmri.recon.reconstruct import measured_lines, reconstruct
+from bayesmri.recon.lines import measured_lines
+from bayesmri.recon.reconstruct import reconstruct
 from bayesmri.recon.request import MethodName, Options
 from bayesmri.recon.samples import column_std
 from bayesmri.recon.undersample import undersample

@@ -74,7 +74,7 @@ def test_the_command_tells_what_was_chosen(full: Path, tmp_path: Path, capsys: p
     told = json.loads(capsys.readouterr().out)["tuned"]
     assert told["rho_factor"] in FACTORS
     assert told["residual"] <= 1
-    assert main([*argv, "-o", str(tmp_path / "out.h5")]) == 0
+    assert main([*argv, "-o", str(tmp_path / "again.h5")]) == 0
     assert f"{told['steps']} steps" in capsys.readouterr().out
 
 

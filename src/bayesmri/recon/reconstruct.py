@@ -18,11 +18,9 @@ from bayesmri.io.inspect import data_messages
 from bayesmri.kspace import Header, KSpace
 from bayesmri.messages import Messages, noted
 from bayesmri.metrics import Metrics, volume_metrics
-from bayesmri.physics.centre import centre_acquired, n_central_lines
 from bayesmri.physics.data_terms import DataTerm
 from bayesmri.physics.espirit import FEWEST
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.physics.operator import batched
 from bayesmri.physics.sense import sensitivity_sets
 from bayesmri.recon.asked import check_asked, check_kept
 from bayesmri.recon.bound import choose_bound
@@ -30,6 +28,7 @@ from bayesmri.recon.check import Checker, Scan
 from bayesmri.recon.choice import chosen
 from bayesmri.recon.crop import common_crop, crop_to
 from bayesmri.recon.grid import Padding, check_survey, encoded, padding, turned_back
+from bayesmri.recon.lines import central_lines, measured_lines
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.request import Options
 from bayesmri.recon.said import messages
@@ -203,22 +202,6 @@ def begin_slice(kspace: KSpace, method: Method, s: int) -> tuple[DataTerm, float
     return task.begin(s), task.factor
 
 
-def measured_lines(z: Tensor) -> Tensor:
-    """The columns that hold anything, bool (W,), of k-space (slices, Q, H, W).
-
-    The points, bool (H, W), where most of those columns is empty, as in the calibration block of a 3-D scan.
-    """
-    points = (z != 0).flatten(0, -3).any(dim=0)
-    lines = points.any(dim=0)
-    return lines if not lines.any() or points[:, lines].float().mean() > 0.5 else points
-
-
-def _central_lines(mask: Tensor) -> int:
-    """How many lines around the centre there are without a gap; 0 where the centre itself is missing."""
-    lines = batched(mask)
-    return int(n_central_lines(lines)) if centre_acquired(lines) else 0
-
-
 @dataclass(frozen=True, eq=False)
 class _Task:
     """A volume as its method takes it.
@@ -257,8 +240,8 @@ class _Task:
         if kspace.reference is not None and method.prepare_maps is not None and z.shape[1] > 1:
             reference = torch.from_numpy(kspace.reference)
             reference = reference / reference.abs().max()  # only ratios between coils count
-            n = _central_lines(measured_lines(reference))
-            if n >= FEWEST or n > _central_lines(mask):
+            n = central_lines(measured_lines(reference))
+            if n >= FEWEST or n > central_lines(mask):
                 return replace(task, reference=method.prepare_maps(reference, z))
         return task
 
@@ -281,7 +264,7 @@ class _Task:
 
     def _lines(self) -> int:
         """Central lines that sensitivities are learned from."""
-        return _central_lines(self.mask if self.reference is None else measured_lines(self.reference))
+        return central_lines(self.mask if self.reference is None else measured_lines(self.reference))
 
     def coil_lines(self) -> int | None:
         """The same, where sensitivities are wanted and not given."""

@@ -19,7 +19,7 @@ def n_workers() -> int:
 
 
 def ordered(work: Callable[[Item], Result], items: Iterable[Item], *, workers: int | None = None) -> Iterator[Result]:
-    """work(item) of every item, in their order; at most one more than `workers` of them are begun before they are taken.
+    """work(item) of every item, in their order; at most one more than `workers` are begun before they are taken.
 
     Threads, not processes: tensors and kernels release the interpreter. Inside a worker torch has one thread.
     """

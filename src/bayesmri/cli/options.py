@@ -86,7 +86,7 @@ class Layout:
         The array holds complex coil images, which are transformed into k-space.
     """
 
-    axes: str | None = None
+    axes: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
     shifted: bool = False
     images: bool = False
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from bayesmri.baselines.network import BoundNetwork
+from bayesmri.machine.workers import ordered
 from bayesmri.physics.data_terms import DataTerm
 from bayesmri.regularizers.base import ParametricRegularizer, Weights
 from bayesmri.solver import Scheme
@@ -70,9 +71,9 @@ class Sampler:
         return self.scheme.run(D, self.regularizer.bind(theta))
 
     def samples(self, D: DataTerm, stream: Stream, indices: Iterable[int]) -> Iterator[Tensor]:
-        """The samples of these indices of one slice."""
-        for i in indices:
-            yield self.sample(D, stream.rng(i))
+        """The samples of these indices of one slice, several at a time on a CPU of several cores."""
+        workers = None if D.z.device.type == "cpu" else 1
+        yield from ordered(lambda i: self.sample(D, stream.rng(i)), indices, workers=workers)
 
 
 @final

@@ -33,12 +33,13 @@ from bayesmri.cli.train import train
 from bayesmri.cli.undersample import undersample
 from bayesmri.cli.whatif import whatif
 from bayesmri.errors import BayesMRIError, ConfigError, StrictError
+from bayesmri.machine.cores import MOST_THREADS, limit_threads
 from bayesmri.registry import load_plugin
 
 Verb = Callable[..., None]
 EVERYDAY = Group("Every day", sort_key=0)
 BUILDERS = Group("For model builders", sort_key=1)
-PLUGIN = "--plugin"
+PLUGIN, THREADS = "--plugin", "--threads"
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 # the words of torch's RuntimeErrors: of the CPU's allocators, of CUDA and of its libraries
 NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED")
@@ -49,7 +50,8 @@ def build_app() -> App:
     app = App(
         name="bayesmri",
         help="Learned variational MRI reconstruction that says how sure it is of every pixel. For research use only."
-        "\n\nWith any command, --plugin MODULE (or FILE.py) loads models of your own; it may be repeated.",
+        "\n\nWith any command, --plugin MODULE (or FILE.py) loads models of your own, and may be repeated; --threads N "
+        "takes N processor cores instead of all that this process may use: results are the same.",
         version=metadata.version("bayesmri"),
         result_action="return_value",
         help_format="plaintext",
@@ -95,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if argv is None else [str(word) for word in argv]
     try:
-        build_app()(_without_plugins(words), exit_on_error=False, print_error=False)
+        build_app()(_with_threads(_without_plugins(words)), exit_on_error=False, print_error=False)
         if sys.stdout is not None:
             sys.stdout.flush()  # a reader that has gone is noticed here, and not in the interpreter's last breath
     except BrokenPipeError:
@@ -148,17 +150,35 @@ def _tell_json(kind: str, message: str, error: BaseException) -> None:
 
 def _without_plugins(words: Sequence[str]) -> list[str]:
     """What is left after every `--plugin NAME` was taken out and its module imported: for all commands alike."""
-    rest, taken = list(words), []
-    while (place := next((i for i, word in enumerate(rest) if word.split("=")[0] == PLUGIN), None)) is not None:
-        name = rest.pop(place).partition("=")[2]
-        if not name:
-            if place >= len(rest):
-                raise ConfigError(f"got {PLUGIN} without a name, expected a module or a .py file after it")
-            name = rest.pop(place)
-        taken.append(name)
+    rest, taken = _taken_out(words, PLUGIN, "a name, expected a module or a .py file")
     for name in taken:
         load_plugin(name)
     return rest
+
+
+def _with_threads(words: Sequence[str]) -> list[str]:
+    """What is left without `--threads N`, which is heeded; `bench` measures with a number of its own."""
+    if words[:1] == ["bench"]:
+        return list(words)
+    rest, taken = _taken_out(words, THREADS, "a number, expected one of cores")
+    for word in taken:
+        if not word.isdecimal() or not 1 <= int(word) <= MOST_THREADS:
+            raise ConfigError(f"got {THREADS} {word}, expected a whole number from 1 to {MOST_THREADS}")
+    limit_threads(int(taken[-1]) if taken else None)
+    return rest
+
+
+def _taken_out(words: Sequence[str], flag: str, lacking: str) -> tuple[list[str], list[str]]:
+    """The words without a flag of all commands, and what was given with it."""
+    rest, taken = list(words), []
+    while (place := next((i for i, word in enumerate(rest) if word.split("=")[0] == flag), None)) is not None:
+        value = rest.pop(place).partition("=")[2]
+        if not value:
+            if place >= len(rest):
+                raise ConfigError(f"got {flag} without {lacking} after it")
+            value = rest.pop(place)
+        taken.append(value)
+    return rest, taken
 
 
 def _lacks_memory(said: str) -> bool:

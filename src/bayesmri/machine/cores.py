@@ -2,8 +2,10 @@
 
 import math
 import os
+import sys
 from pathlib import Path
 
+MOST_THREADS = 1024
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -12,6 +14,17 @@ def usable_cores() -> int:
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limits = [allowed, *_quota(), *_asked()]
     return max(1, min(limits))
+
+
+def limit_threads(n: int | None) -> None:
+    """torch, its libraries and child processes take that many, or as many as are usable; heeded before torch loads.
+
+    Where torch is there already, only a number that was asked for counts.
+    """
+    if "torch" not in sys.modules:
+        os.environ["OMP_NUM_THREADS"] = str(min(n or usable_cores(), MOST_THREADS))
+    elif n is not None:
+        sys.modules["torch"].set_num_threads(n)
 
 
 def _quota() -> list[int]:

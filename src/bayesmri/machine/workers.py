@@ -1,8 +1,14 @@
-"""Pieces of work side by side, one thread each, with results in their order and the same for any number of workers."""
+"""Pieces of work side by side, one thread each: results in their order, with the same bits for any number of workers.
 
+torch sums differently with more threads. So whatever is reconstructed sees one of torch's; what is parallel are slices,
+samples, and the bands of rows of kernels whose bits do not depend on it.
+"""
+
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -11,24 +17,42 @@ from bayesmri.machine.cores import usable_cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_here = threading.local()
 
 
 def n_workers() -> int:
-    """As many as torch was told to use threads, within the cores there are."""
+    """As many as torch has threads here, within the cores there are."""
     return max(1, min(torch.get_num_threads(), usable_cores()))
 
 
-def ordered(work: Callable[[Item], Result], items: Iterable[Item], *, workers: int | None = None) -> Iterator[Result]:
-    """work(item) of every item, in their order; at most one more than `workers` are begun before they are taken.
+def n_bands() -> int:
+    """Threads that one kernel may take, in this thread."""
+    return int(getattr(_here, "bands", 0)) or torch.get_num_threads()
 
-    Threads, not processes: tensors and kernels release the interpreter. Inside a worker torch has one thread.
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch has one thread inside, kernels as many as torch had before."""
+    before, bands = torch.get_num_threads(), n_bands()
+    _enter(min(bands, n_workers()))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        _here.bands = 0
+
+
+def ordered(work: Callable[[Item], Result], items: Iterable[Item], *, workers: int | None = None) -> Iterator[Result]:
+    """work(item) of every item, in their order; at most `workers` + 1 of them are begun ahead.
+
+    Threads, not processes: tensors and kernels release the interpreter. Of several workers each has one thread.
     """
     n = n_workers() if workers is None else workers
     if n == 1:
         yield from map(work, items)
         return
     begun: deque[Future[Result]] = deque()
-    pool = ThreadPoolExecutor(n, thread_name_prefix="worker", initializer=torch.set_num_threads, initargs=(1,))
+    pool = ThreadPoolExecutor(n, thread_name_prefix="worker", initializer=_enter, initargs=(1,))
     try:
         for item in items:
             begun.append(pool.submit(work, item))
@@ -38,3 +62,8 @@ def ordered(work: Callable[[Item], Result], items: Iterable[Item], *, workers: i
             yield begun.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _enter(bands: int) -> None:
+    torch.set_num_threads(1)
+    _here.bands = bands

@@ -23,6 +23,7 @@ from bayesmri.bounds.expected import ErrorScale, Expected, scale_for
 from bayesmri.bounds.left_out import LEAST, N_FOLDS, folds, lost_share, radius
 from bayesmri.complexes import rss
 from bayesmri.kspace import KSpace
+from bayesmri.machine.workers import one_thread, ordered
 from bayesmri.metrics import CROP, center_crop
 from bayesmri.physics.data_terms import DataTerm
 from bayesmri.physics.fourier import fft2c, ifft2c
@@ -78,10 +79,14 @@ def left_out_residual(scan: Scan, s: int, fold: NDArray[np.int64], step: Callabl
     """F x₋ − z on the cells of every fold, from the reconstruction without them; 0 elsewhere: (Q, H, W)."""
     z = scan.z[s]
     residual = torch.zeros_like(z)
-    for j in range(N_FOLDS):
+
+    def without(j: int) -> tuple[Tensor, Tensor | None]:
         gone = torch.from_numpy(fold == j).to(z.device)
-        if bool(gone.any()):
-            x = scan.solve(s, scan.mask.to(z.device) & ~gone).to(z.device)
+        with one_thread():
+            return gone, scan.solve(s, scan.mask.to(z.device) & ~gone).to(z.device) if bool(gone.any()) else None
+
+    for gone, x in ordered(without, range(N_FOLDS), workers=None if scan.mask.device.type == "cpu" else 1):
+        if x is not None:
             residual += (fft2c(x) - z) * gone
         if step is not None:
             step()

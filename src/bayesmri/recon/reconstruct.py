@@ -16,6 +16,7 @@ from bayesmri.errors import ConfigError, DataError
 from bayesmri.io.geometry import center_window
 from bayesmri.io.inspect import data_messages
 from bayesmri.kspace import Header, KSpace
+from bayesmri.machine.workers import one_thread, ordered
 from bayesmri.messages import Messages, noted
 from bayesmri.metrics import Metrics, volume_metrics
 from bayesmri.physics.data_terms import DataTerm
@@ -299,9 +300,7 @@ def _solved(
 ) -> tuple[_Solved, Sampled | None]:
     """Every slice, at the mean of θ where it is drawn; with streams also N samples of it."""
     images, std, sampled = [], [], None
-    for s in range(len(task.volume)):
-        D = task.begin(s)
-        x, sigma = _at_mean(task, D, s)
+    for s, (D, x, sigma) in enumerate(_means(task, together=streams is None and checker is None)):
         images.append((rss(task.shown(x)) * task.factor).cpu().numpy())
         check_finite("the image", images[s], task.method, s)
         if sigma is not None:
@@ -315,6 +314,19 @@ def _solved(
         elif on_step is not None:
             on_step()
     return _Solved(np.stack(images), np.stack(std) if std else None), sampled
+
+
+def _means(task: _Task, *, together: bool) -> Iterator[tuple[DataTerm, Tensor, Images | None]]:
+    """Every slice at the mean of θ, in their order; together: several at a time, where nothing else is to be done."""
+
+    def one(s: int) -> tuple[DataTerm, Tensor, Images | None]:
+        with one_thread():
+            D = task.begin(s)
+            return D, *_at_mean(task, D, s)
+
+    slices = range(len(task.volume))
+    several = together and len(slices) > 1 and task.method.device.type == "cpu"
+    return ordered(one, slices, workers=None if several else 1)
 
 
 def _at_mean(task: _Task, D: DataTerm, s: int) -> tuple[Tensor, Images | None]:

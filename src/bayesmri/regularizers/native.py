@@ -20,6 +20,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from bayesmri.machine.workers import n_bands
+
 _log = logging.getLogger(__name__)
 SOURCE = Path(__file__).with_name("kernels.c")
 FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
@@ -130,13 +132,13 @@ def bend_back(a: Tensor, b: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
 
 def _bands(work: Callable[[int, int, int], None], images: int, rows: int) -> None:
     """work(image, first row, last row) for all rows, on as many threads as torch would take; the bits do not change."""
-    n = max(1, min(torch.get_num_threads(), rows // FEW_ROWS))
+    n = max(1, min(n_bands(), rows // FEW_ROWS))
     cuts = [rows * i // n for i in range(n + 1)]
     _run(work, [(b, first, last) for b in range(images) for first, last in pairwise(cuts)])
 
 
 def _run(work: Callable[[int, int, int], None], parts: list[tuple[int, int, int]]) -> None:
-    n = min(torch.get_num_threads(), len(parts))
+    n = min(n_bands(), len(parts))
     if n <= 1:
         for part in parts:
             work(*part)

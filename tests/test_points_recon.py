@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bayesmri.recon.coil_lines import measured_lines
 from numpy.typing import NDArray
 
 import bayesmri

@@ -33,13 +33,13 @@ def n_bands() -> int:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """torch has one thread inside, kernels as many as torch had before."""
-    before, bands = torch.get_num_threads(), n_bands()
-    _enter(min(bands, n_workers()))
+    threads, bands = torch.get_num_threads(), getattr(_here, "bands", 0)
+    _enter(min(n_bands(), usable_cores()))
     try:
         yield
     finally:
-        torch.set_num_threads(before)
-        _here.bands = 0
+        torch.set_num_threads(threads)
+        _here.bands = bands
 
 
 def ordered(work: Callable[[Item], Result], items: Iterable[Item], *, workers: int | None = None) -> Iterator[Result]:

@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from bayesmri.bounds.bound import Calibration
 from bayesmri.bounds.expected import Expected
 from bayesmri.complexes import rss
-from bayesmri.errors import ConfigError, DataError
+from bayesmri.errors import DataError
 from bayesmri.io.geometry import center_window
 from bayesmri.io.inspect import data_messages
 from bayesmri.kspace import Header, KSpace
@@ -20,21 +19,19 @@ from bayesmri.machine.workers import one_thread, ordered
 from bayesmri.messages import Messages, noted
 from bayesmri.metrics import Metrics, volume_metrics
 from bayesmri.physics.data_terms import DataTerm
-from bayesmri.physics.espirit import FEWEST
 from bayesmri.physics.fourier import ifft2c
-from bayesmri.physics.sense import sensitivity_sets
 from bayesmri.recon.asked import check_asked, check_kept
 from bayesmri.recon.bound import choose_bound
 from bayesmri.recon.check import Checker, Scan
 from bayesmri.recon.choice import chosen
 from bayesmri.recon.crop import common_crop, crop_to
-from bayesmri.recon.grid import Padding, check_survey, encoded, padding, turned_back
-from bayesmri.recon.lines import central_lines, measured_lines
+from bayesmri.recon.grid import check_survey, encoded, padding, turned_back
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.request import Options
 from bayesmri.recon.said import messages
-from bayesmri.recon.samples import Estimate, Sampled, Window, predicted
+from bayesmri.recon.samples import Estimate, Sampled, predicted
 from bayesmri.recon.sound import check_finite, zero_filled
+from bayesmri.recon.task import Task
 from bayesmri.recon.tune import Tuned, tuned
 from bayesmri.recon.visibility import Visibility, Watch, surveyor_of
 from bayesmri.sampler import Stream
@@ -151,7 +148,7 @@ def reconstruct(
     start = zero_filled(kspace)
     pad = padding(kspace)
     inside = crop if pad is None else pad.inner(crop)
-    task = replace(_Task.of(inner, method, center_window(grid, crop or grid)), pad=pad)
+    task = replace(Task.of(inner, method, center_window(grid, crop or grid)), pad=pad)
     said = data_messages(kspace) if known is None else known
     said += messages(kspace, asked, choice=choice, coil_lines=task.coil_lines(), bound_note=bounds.note)
     said.check(strict=asked.strict)
@@ -193,93 +190,14 @@ def reconstruct(
 def scan_of(kspace: KSpace, method: Method) -> Scan:
     """K-space as the method takes it, for those who ask more of it than an image."""
     grid = (kspace.z.shape[2], kspace.z.shape[3])
-    return _Task.of(kspace, method, center_window(grid, grid)).scan()
+    return Task.of(kspace, method, center_window(grid, grid)).scan()
 
 
 def begin_slice(kspace: KSpace, method: Method, s: int) -> tuple[DataTerm, float]:
     """Slice s as the method takes it, in its scale, and the number of the volume that it was divided by."""
     grid = (kspace.z.shape[2], kspace.z.shape[3])
-    task = _Task.of(kspace, method, center_window(grid, grid))
+    task = Task.of(kspace, method, center_window(grid, grid))
     return task.begin(s), task.factor
-
-
-@dataclass(frozen=True, eq=False)
-class _Task:
-    """A volume as its method takes it.
-
-    volume: k-space (slices, Q, H, W), not yet divided by `factor`. window: what the images show of the grid.
-    maps: sensitivities in the same coils, (slices or 1, J, Q, H, W); reference: k-space to learn them from.
-    pad: what lies around the grid in the file, None for nothing.
-    """
-
-    method: Method
-    volume: Tensor
-    mask: Tensor
-    factor: float
-    window: Window
-    maps: Tensor | None = None
-    reference: Tensor | None = None
-    pad: Padding | None = None
-
-    def shown(self, x: Tensor) -> Tensor:
-        """Coil images (…, H, W) on the grid of the file."""
-        return x if self.pad is None else self.pad.widen(x)
-
-    @staticmethod
-    def of(kspace: KSpace, method: Method, window: Window) -> "_Task":
-        z = torch.from_numpy(kspace.z)
-        volume = method.prepare(z)
-        mask = torch.from_numpy(kspace.mask).to(method.device)
-        task = _Task(method, volume, mask, method.scaling.factor(volume), window)
-        if kspace.sensitivities is not None:
-            if method.prepare_maps is None:
-                raise ConfigError(
-                    f"got sensitivities with {method.name}, which has no use for them, expected a model that knows "
-                    "them, such as tdv-r4; or leave them out"
-                )
-            return replace(task, maps=method.prepare_maps(torch.from_numpy(kspace.sensitivities), z))
-        if kspace.reference is not None and method.prepare_maps is not None and z.shape[1] > 1:
-            reference = torch.from_numpy(kspace.reference)
-            reference = reference / reference.abs().max()  # only ratios between coils count
-            n = central_lines(measured_lines(reference))
-            if n >= FEWEST or n > central_lines(mask):
-                return replace(task, reference=method.prepare_maps(reference, z))
-        return task
-
-    def begin(self, s: int) -> DataTerm:
-        """Slice s in the method's scale, on its device."""
-        z = (self.volume[s][None].to(self.method.device) / self.factor) * self.mask
-        D = self.method.begin(z, self.mask, self._known(s))
-        return D if self.maps is not None or self._lines() >= FEWEST else self.method.refine(D)
-
-    def scan(self) -> Scan:
-        """The same, to be reconstructed again from some of its lines."""
-
-        def begin(s: int, lines: Tensor) -> DataTerm:
-            return replace(self, mask=lines.to(self.method.device)).begin(s)
-
-        def solve(s: int, lines: Tensor) -> Tensor:
-            return self.method.solve(begin(s, lines))[0] * self.factor
-
-        return Scan(self.volume, self.mask, solve, begin, self.factor)
-
-    def _lines(self) -> int:
-        """Central lines that sensitivities are learned from."""
-        return central_lines(self.mask if self.reference is None else measured_lines(self.reference))
-
-    def coil_lines(self) -> int | None:
-        """The same, where sensitivities are wanted and not given."""
-        wanted = self.method.prepare_maps is not None and self.volume.shape[1] > 1
-        return self._lines() if wanted and self.maps is None else None
-
-    def _known(self, s: int) -> Tensor | None:
-        """Sensitivities of slice s, where the user or a reference scan says what they are: (1, J, Q, H, W)."""
-        if self.maps is not None:
-            return self.maps[s if len(self.maps) > 1 else 0][None].to(self.method.device)
-        if self.reference is None:
-            return None
-        reference = self.reference[s][None].to(self.method.device)
-        return sensitivity_sets(reference, measured_lines(reference))
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +209,7 @@ class _Solved:
 
 
 def _solved(
-    task: _Task,
+    task: Task,
     asked: Options,
     streams: Sequence[Stream] | None,
     on_step: Callable[[], None] | None,
@@ -316,7 +234,7 @@ def _solved(
     return _Solved(np.stack(images), np.stack(std) if std else None), sampled
 
 
-def _means(task: _Task, *, together: bool) -> Iterator[tuple[DataTerm, Tensor, Images | None]]:
+def _means(task: Task, *, together: bool) -> Iterator[tuple[DataTerm, Tensor, Images | None]]:
     """Every slice at the mean of θ, in their order; together: several at a time, where nothing else is to be done."""
 
     def one(s: int) -> tuple[DataTerm, Tensor, Images | None]:
@@ -329,7 +247,7 @@ def _means(task: _Task, *, together: bool) -> Iterator[tuple[DataTerm, Tensor, I
     return ordered(one, slices, workers=None if several else 1)
 
 
-def _at_mean(task: _Task, D: DataTerm, s: int) -> tuple[Tensor, Images | None]:
+def _at_mean(task: Task, D: DataTerm, s: int) -> tuple[Tensor, Images | None]:
     """x (Q, H, W) in the method's scale, and σ of its image in the units of the input where the method predicts it."""
     if task.method.moments is None:
         return task.method.solve(D)[0], None
@@ -344,7 +262,7 @@ def _at_mean(task: _Task, D: DataTerm, s: int) -> tuple[Tensor, Images | None]:
 
 def _sampled_to(
     sampled: Sampled | None,
-    task: _Task,
+    task: Task,
     asked: Options,
     D: DataTerm,
     stream: Stream,
@@ -375,7 +293,7 @@ def _sampled_to(
     return sampled
 
 
-def _fast_estimate(task: _Task, D: DataTerm, at_mean: Tensor) -> Estimate:
+def _fast_estimate(task: Task, D: DataTerm, at_mean: Tensor) -> Estimate:
     assert task.method.predictor is not None
     gain = 1.0 if task.pad is None else task.pad.gain  # the predictor knows images of the encoded grid's brightness
     at_mean, start = (task.shown(x) / gain for x in (at_mean, ifft2c(D.z)[0]))

@@ -1,13 +1,11 @@
 """The few functions a script or a notebook needs."""
 
-import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex, cast, get_args
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bayesmri.bounds.bound import FLOOR, RELATIVE_FLOOR, Region
 from bayesmri.bounds.expected import Expected
@@ -15,7 +13,7 @@ from bayesmri.checkpoint import load_model as _load
 from bayesmri.checkpoint import save_model as _save
 from bayesmri.config import parse
 from bayesmri.data.simulate import Scanner
-from bayesmri.errors import ConfigError, DataError, ShapeError
+from bayesmri.errors import ConfigError, DataError
 from bayesmri.evaluation.calibrate import calibrate as _calibrate
 from bayesmri.evaluation.calibrate import with_bound
 from bayesmri.evaluation.cohort import Loaded, load_stochastic
@@ -26,9 +24,10 @@ from bayesmri.io.layout.array import kspace_of_array
 from bayesmri.io.layout.given import Given
 from bayesmri.io.layout.overrule import stored_mask
 from bayesmri.io.sensitivity_maps import with_sensitivities
-from bayesmri.kspace import Header, Images, KSpace, check_finite
+from bayesmri.kspace import Images, KSpace
 from bayesmri.model import Model
 from bayesmri.recon.acquisition import RULES, Sampling
+from bayesmri.recon.arguments import as_array, as_images, number, texts, whole
 from bayesmri.recon.files import Anatomy, PhantomRequest
 from bayesmri.recon.intervention import Intervention
 from bayesmri.recon.method import model_name
@@ -67,8 +66,8 @@ def as_kspace(
     if isinstance(z, str | Path):
         raise DataError(f"got the name {one_line(z)}, expected k-space; bayesmri.read gives that of a file")
     given = Given.of(axes, shifted=shifted, images=images)
-    lines = None if mask is None else _array("the mask", mask)
-    return kspace_of_array(_array("k-space", z).copy(), mask=lines, source="array", name="an array", given=given)
+    lines = None if mask is None else as_array("the mask", mask)
+    return kspace_of_array(as_array("k-space", z).copy(), mask=lines, source="array", name="an array", given=given)
 
 
 def simulate(
@@ -86,15 +85,15 @@ def simulate(
     source: the phantom "knee" or "head" (of which shape, slices and contrast speak), or magnitude images, as `read`
         gives them or an array (slices, H, W) or (H, W).
     """
-    draw = _whole("seed", seed)
+    draw = whole("seed", seed)
     if isinstance(source, str):
         if source not in get_args(Anatomy):
             raise ConfigError(f"got the phantom {source!r}, expected {' or '.join(get_args(Anatomy))}, or images")
-        drawn = PhantomRequest(cast(Anatomy, source), contrast, shape, _whole("slices", slices))
+        drawn = PhantomRequest(cast(Anatomy, source), contrast, shape, whole("slices", slices))
         images = phantom_images(drawn, seed=draw)
     else:
-        images = source if isinstance(source, Images) else _as_images(_array("the images", source))
-    return measured(images, Scanner(coils=_whole("coils", coils), snr_db=_number("SNR", snr_db)), seed=draw)
+        images = source if isinstance(source, Images) else as_images(as_array("the images", source))
+    return measured(images, Scanner(coils=whole("coils", coils), snr_db=number("SNR", snr_db)), seed=draw)
 
 
 def undersample(
@@ -116,17 +115,17 @@ def undersample(
     """
     full, own = _as_kspace(kspace), not isinstance(mask, str) or mask not in RULES
     sampling = Sampling(
-        4.0 if acceleration is None and not own else _number("acceleration", acceleration),
-        _number("center fraction", center_fraction),
+        4.0 if acceleration is None and not own else number("acceleration", acceleration),
+        number("center fraction", center_fraction),
         str(mask) if isinstance(mask, str | Path) else "array",
-        None if offset is None else _whole("offset", offset),
-        _whole("seed", seed),
+        None if offset is None else whole("offset", offset),
+        whole("seed", seed),
     )
     if isinstance(mask, str | Path):
         sampled = _undersample(full, sampling)
     else:
         check_full(full)
-        sampled = keep_lines(full, stored_mask(_array("the mask", mask), (full.z.shape[2], full.z.shape[3])))
+        sampled = keep_lines(full, stored_mask(as_array("the mask", mask), (full.z.shape[2], full.z.shape[3])))
     if strict:
         (data_messages(full) + mask_messages(sampled.encoded_mask)).check(strict=True)
     return sampled
@@ -214,24 +213,24 @@ def reconstruct(
         method=method,
         model=learned,
         device=device,
-        tv_weight=_number("TV weight", tv_weight),
-        coils=None if coils is None else _whole("coils", coils),
+        tv_weight=number("TV weight", tv_weight),
+        coils=None if coils is None else whole("coils", coils),
         single_coil=single_coil,
         full_fov=full_fov,
-        samples=_whole("samples", samples),
-        seed=_whole("seed", seed),
+        samples=whole("samples", samples),
+        seed=whole("seed", seed),
         keep_samples=keep_samples,
         fast=fast,
-        level=_number("level", level),
+        level=number("level", level),
         check=check,
         tune=tune,
-        visibility=_texts("visibility", visibility),
+        visibility=texts("visibility", visibility),
         strict=strict,
     )
     measured = _as_kspace(kspace)
     if sensitivities is not None:
         check_sensitivities(options)
-        measured = with_sensitivities(measured, _array("sensitivities", sensitivities))
+        measured = with_sensitivities(measured, as_array("sensitivities", sensitivities))
     return _reconstruct(to_single_coil(measured) if single_coil else measured, options)
 
 
@@ -282,11 +281,11 @@ def whatif(
     if (erase is None) == (plant is None):
         raise ConfigError("got neither or both of erase and plant, expected one of them, such as erase=(120, 96, 4)")
     name, values, length = ("erase", erase, 3) if plant is None else ("plant", plant, 4)
-    numbers = _array(name, cast(ArrayLike, values))
+    numbers = as_array(name, cast(ArrayLike, values))
     if numbers.shape != (length,) or numbers.dtype.kind not in "iuf":
         raise ConfigError(f"got {name} {one_line(repr(values), limit=60)}, expected {length} numbers")
     x, y, r, *contrast = map(float, numbers)
-    asked = Intervention(x, y, r, contrast[0] if contrast else None, None if slice is None else _whole("slice", slice))
+    asked = Intervention(x, y, r, contrast[0] if contrast else None, None if slice is None else whole("slice", slice))
     method, learned = _named(model)
     options = Options(method=method, model=learned, device=device, single_coil=single_coil, full_fov=full_fov)
     measured = _as_kspace(kspace)
@@ -326,17 +325,17 @@ def calibrate(
     wanted = Wanted(
         data=Path(data),
         level=level,
-        acceleration=_number("acceleration", acceleration),
-        samples=None if samples is None else _whole("samples", samples),
+        acceleration=number("acceleration", acceleration),
+        samples=None if samples is None else whole("samples", samples),
         fast=fast,
         region=region,
-        cap=_number("cap", cap),
+        cap=number("cap", cap),
         by_file=by_file,
         relative=relative,
         floor=RELATIVE_FLOOR if relative else FLOOR,
-        slices=None if slices is None else _whole("slices", slices),
+        slices=None if slices is None else whole("slices", slices),
         mask=mask,
-        seed=_whole("seed", seed),
+        seed=whole("seed", seed),
     )
     found, facts = _calibrate(loaded, wanted)
     if facts["skipped"]:
@@ -351,53 +350,5 @@ def _named(model: "str | Path | Model") -> "tuple[MethodName, str | Model | None
     return "tv", str(model) if isinstance(model, Path) else model
 
 
-def _as_images(array: NDArray[Any]) -> Images:
-    if array.dtype.kind not in "buif" or array.ndim not in (2, 3):
-        raise ShapeError(
-            f"got images of shape {array.shape} and type {array.dtype}, expected real numbers (slices, H, W) or (H, W)"
-        )
-    magnitude = np.ascontiguousarray(array.reshape(-1, *array.shape[-2:]), dtype=np.float32)
-    images = Images(magnitude, Header(source="array"))
-    check_finite("the images", magnitude)
-    if magnitude.min() < 0:
-        raise DataError(f"got images with values down to {magnitude.min():g}, expected magnitudes of at least 0")
-    return images
-
-
 def _as_kspace(value: KSpace | ArrayLike) -> KSpace:
     return value if isinstance(value, KSpace) else as_kspace(value)
-
-
-def _array(name: str, value: ArrayLike) -> NDArray[Any]:
-    """Whatever NumPy makes an array of."""
-    try:
-        return np.asarray(value)
-    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors on a GPU or with gradients
-        raise ShapeError(f"{name} is no array ({one_line(error, limit=120)}), expected one of equal rows") from error
-
-
-def _texts(name: str, values: Sequence[str]) -> tuple[str, ...]:
-    """A list of texts; one text alone is no list."""
-    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
-        raise ConfigError(f"got {name} {one_line(repr(values), limit=60)}, expected a list of texts")
-    return tuple(values)
-
-
-def _whole(name: str, value: object) -> int:
-    """Any integer type, NumPy's too; neither 1.5 nor "3"."""
-    try:
-        return operator.index(cast(Any, value))
-    except TypeError as error:
-        raise ConfigError(f"got {name} {one_line(repr(value), limit=60)}, expected a whole number") from error
-
-
-def _number(name: str, value: object) -> float | None:
-    """Any real number; None stays."""
-    if value is None:
-        return None
-    try:
-        if isinstance(value, str | bytes):
-            raise TypeError("text")
-        return float(cast(Any, value))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"got {name} {one_line(repr(value), limit=60)}, expected a number") from error

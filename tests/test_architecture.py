@@ -17,7 +17,7 @@ STAIRCASE = (
     {"physics", "regularizers"},
     {"io"},
     {"solver", "posterior", "data", "baselines", "bounds"},
-    {"config", "metrics", "runs", "checkpoint", "model", "sampler", "statistics", "coil_refinement"},
+    {"arguments", "config", "metrics", "runs", "checkpoint", "model", "sampler", "statistics", "coil_refinement"},
     {"analysis", "training", "report"},
     {"recon"},
     {"evaluation"},

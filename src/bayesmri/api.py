@@ -7,6 +7,7 @@ from typing import Any, Literal, SupportsIndex, cast, get_args
 
 from numpy.typing import ArrayLike
 
+from bayesmri.arguments import as_array, as_images, number, texts, whole
 from bayesmri.bounds.bound import FLOOR, RELATIVE_FLOOR, Region
 from bayesmri.bounds.expected import Expected
 from bayesmri.checkpoint import load_model as _load
@@ -27,7 +28,6 @@ from bayesmri.io.sensitivity_maps import with_sensitivities
 from bayesmri.kspace import Images, KSpace
 from bayesmri.model import Model
 from bayesmri.recon.acquisition import RULES, Sampling
-from bayesmri.recon.arguments import as_array, as_images, number, texts, whole
 from bayesmri.recon.files import Anatomy, PhantomRequest
 from bayesmri.recon.intervention import Intervention
 from bayesmri.recon.method import model_name

@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 
 from bayesmri.baselines.bart import write_cfl
 from bayesmri.cli import main
+from bayesmri.errors import ConfigError
 from bayesmri.io.cfl import read_cfl
+from bayesmri.io.layout.axes import arrange
+from bayesmri.io.layout.given import parse_axes
 from bayesmri.io.results import open_result
 from bayesmri.io.sensitivity_maps import read_sensitivities
 from bayesmri.io.three_d import affine_of_3d, kspace_of_slices, looks_like_slices, slices_of_3d, voxel_of_3d
@@ -148,3 +151,12 @@ def test_maps_of_3d_scans_are_of_the_slices_of_the_readout(tmp_path: Path) -> No
     assert found.sensitivities.shape == (10, 1, 3, 9, 12)
     unit = maps / np.sqrt((np.abs(maps) ** 2).sum(axis=0))
     np.testing.assert_allclose(found.sensitivities[:, 0], unit.transpose(1, 0, 2, 3), atol=1e-5)
+
+
+def test_a_readout_among_the_axes_is_transformed() -> None:
+    k = drawn(2, 10, 12, 9)
+    found = arrange(k.transpose(2, 3, 1, 0), parse_axes("row column readout coil"))
+    np.testing.assert_array_equal(found.z, slices_of_3d(k))
+    assert found.notes[-1].startswith("3-D: the readout of 10 was transformed")
+    with pytest.raises(ConfigError, match="readout and slice"):
+        parse_axes("slice readout row column")

@@ -79,7 +79,8 @@ class Layout:
     ----------
     axes
         What each axis of an array is (.npy, .npz, HDF5 `kspace`, .cfl): slice, coil, row and column in the order of the
-        file, such as "row column coil"; - for an axis of which the first entry is taken. The rows are the readout.
+        file, such as "row column coil"; - for an axis of which the first entry is taken. The rows are the readout; of
+        3-D k-space readout is an axis of its own, in the place of slice.
     shifted
         The zero frequency lies in the corners of k-space, as np.fft.fft2 leaves it, and is moved to the centre.
     images

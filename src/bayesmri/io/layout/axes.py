@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from bayesmri.errors import ShapeError
 from bayesmri.io.guard import sizes
-from bayesmri.io.layout.given import DROPPED, ROLES
+from bayesmri.io.layout.given import DROPPED, READOUT, ROLES
+from bayesmri.io.three_d import slices_of_3d
 
 Complex = NDArray[np.complex64]
 
@@ -21,7 +22,14 @@ class Arranged:
 
 
 def arrange(array: Complex, axes: tuple[str, ...]) -> Arranged:
-    """The array with its axes named by the user; of a dropped one the first entry is taken."""
+    """The array with its axes named by the user; of a dropped one the first entry is taken.
+
+    A readout in the place of slices is transformed: see `three_d`.
+    """
+    if READOUT in axes:
+        k = arrange(array, tuple("slice" if axis == READOUT else axis for axis in axes))
+        note = f"3-D: the readout of {len(k.z)} was transformed, which makes as many slices of rows and columns"
+        return Arranged(slices_of_3d(k.z.swapaxes(0, 1)), (*k.notes, note))
     named = _fitting(array, axes)
     notes = tuple(
         f"of the {n} entries along axis {i} the first was taken, as --axes says"

@@ -1,5 +1,6 @@
 """MRD files as scanners write them: noise scans, counters, asymmetric echoes, 3-D; each choice is told."""
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import bayesmri
+from bayesmri.cli import main
 from bayesmri.errors import ConfigError, DataError, FormatError
 from bayesmri.io.formats import read_kspace
 from bayesmri.io.mrd.choice import Choice
@@ -280,6 +282,21 @@ def test_3d_masks_are_those_of_the_lines(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.broadcast_to(found.mask, (W, P)), late)
 
 
+def test_3d_undersampled_along_one_encoding_has_lines(tmp_path: Path) -> None:
+    """Along the second: columns. Along the first: the same after a turn, which the images do not show."""
+    k = random_kspace(2, 16, 12, 14)
+    every = np.ones((12, 14), bool)
+    columns, rows = every & (np.arange(14) % 3 != 0), every & (np.arange(12) % 3 != 1)[:, None]
+    found = volume(tmp_path / "a.h5", k, columns, header_3d(16, 12, 14))
+    np.testing.assert_array_equal(found.mask, columns[0])
+    assert not found.header.turned
+    found, full = (volume(tmp_path / "b.h5", k, mask, header_3d(16, 12, 14)) for mask in (rows, every))
+    np.testing.assert_array_equal(found.mask, rows[:, 0])
+    np.testing.assert_array_equal(found.z, (full.z * rows).swapaxes(-1, -2))
+    assert found.header.turned
+    assert "turned back" in said(found)
+
+
 def test_3d_with_oversampling_averages_and_calibration(tmp_path: Path) -> None:
     k, again = random_kspace(2, 32, 12, 10), random_kspace(2, 32, 12, 10, seed=1)
     coils = random_kspace(2, 32, 12, 10, seed=2)
@@ -379,3 +396,36 @@ def test_the_generators_repetitions_interleave(tmp_path: Path) -> None:
     assert (masks[0] != masks[1]).sum() == 52
     with pytest.raises(ConfigError, match="0 to 3"):
         read_kspace(tmp_path / "a.h5", choice=Choice(repetition=4))
+
+
+@pytest.mark.skipif(GENERATOR is None, reason="ismrmrd_generate_cartesian_shepp_logan is not installed")
+def test_the_command_reconstructs_the_generators_phantom(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Counters, prewhitening and refusals as flags; the image is that of the phantom's numbers."""
+    path, out = tmp_path / "a.h5", tmp_path / "out.h5"
+    images = generate(path, "-m", "64", "-c", "4", "-n", "0.002", "-r", "2", "-C")
+    wanted = np.linalg.norm(images[:, 32:96], axis=0)
+    argv = ["recon", str(path), "-o", str(out), "--method", "zero-filled", "--json", "--force", "--no-prewhiten"]
+    assert main([*argv, "--repetition", "1"]) == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert any("(0 to 1) 1 was taken" in note for note in notes)
+    assert any("not prewhitened" in note for note in notes)
+    with h5py.File(out) as file:
+        got = file["reconstruction"][0]
+    assert np.linalg.norm(got - wanted) < 0.02 * np.linalg.norm(wanted)
+    assert main(["inspect", str(path), "--repetition", "2"]) == 2
+    assert "expected 0 to 1" in capsys.readouterr().err
+
+
+def test_the_command_reconstructs_a_3d_scan_with_elliptical_scanning(tmp_path: Path) -> None:
+    """Slices along the readout, masks of points: the image of every slice that the lines tell."""
+    x = np.zeros((1, 16, 24, 20), np.complex64)
+    x[:, 4:12, 6:18, 5:15] = random_kspace(8, 12, 10)
+    k = fftc(fftc(fftc(x, 1), 2), 3).astype(np.complex64)
+    mask = ellipse(24, 20)
+    volume(tmp_path / "a.h5", k, mask, header_3d(16, 24, 20))
+    assert main(["recon", str(tmp_path / "a.h5"), "-o", str(tmp_path / "o.h5"), "--method", "zero-filled"]) == 0
+    with h5py.File(tmp_path / "o.h5") as file:
+        got, stored = file["reconstruction"][()], file["mask"][()]
+    np.testing.assert_array_equal(stored.astype(bool), mask)
+    shown = np.abs(ifft2c(fftc(fftc(x[0], 1), 2) * mask))
+    np.testing.assert_allclose(got, shown, atol=1e-4)

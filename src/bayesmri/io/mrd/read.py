@@ -12,6 +12,7 @@ from bayesmri.errors import DataError, FormatError
 from bayesmri.io.acquired import check_scale, finish
 from bayesmri.io.guard import one_line
 from bayesmri.io.ismrmrd_xml import Encoding, parse_header
+from bayesmri.io.layout.turn import NOTE, turned
 from bayesmri.io.mrd.choice import FIRST, Choice, separate
 from bayesmri.io.mrd.fill import Shape, fill, shape_of
 from bayesmri.io.mrd.geometry import described
@@ -21,7 +22,7 @@ from bayesmri.io.mrd.sampled import sampled
 from bayesmri.io.mrd.table import Ints, imaging_lines, read_heads, reference_lines
 from bayesmri.io.mrd.trajectory import check_trajectory, straight_lines
 from bayesmri.io.safe_h5 import member, names, open_h5, read_text, where
-from bayesmri.kspace import Header, KSpace, check_finite
+from bayesmri.kspace import KSpace, check_finite
 from bayesmri.messages import Messages, noted, warned
 
 Complex = NDArray[np.complex64]
@@ -62,15 +63,22 @@ def read_mrd(path: Path, *, budget: int | None = None, choice: Choice = FIRST) -
     check_finite("k-space", filled.z)
     mask, missing = sampled(filled, grid)
     said += measured + more + told + of_coils + missing
-    kspace = _finished(filled.z, described(encoding, lines, placing, said), mask)
-    return replace(kspace, reference=reference)
-
-
-def _finished(z: Complex, header: Header, mask: NDArray[np.bool_]) -> KSpace:
+    header = described(encoding, lines, placing, said)
     if mask.ndim == 1:
-        return finish(z, header, mask=mask)
-    check_scale(z)
-    return KSpace(z=z, mask=mask, header=header)
+        return replace(finish(filled.z, header, mask=mask), reference=reference)
+    check_scale(filled.z)
+    kspace = KSpace(z=filled.z, mask=mask, header=header, reference=reference)
+    return by_lines(kspace) if grid.three_d else kspace
+
+
+def by_lines(kspace: KSpace) -> KSpace:
+    """A 3-D scan whose second encoding is complete is turned, and has a mask of columns as if its first were."""
+    mask, reference = kspace.mask, kspace.reference
+    if mask.ndim == 1 or not (mask == mask.any(axis=1)[:, None]).all():
+        return kspace
+    side = turned(replace(kspace, reference=None), mask=mask.any(axis=1))
+    coils = None if reference is None else np.ascontiguousarray(reference.swapaxes(-1, -2))
+    return replace(side, reference=coils, header=replace(side.header, notes=(*side.header.notes, NOTE)))
 
 
 def _reference(

@@ -52,7 +52,10 @@ def other(s: Scan) -> Array:
 def turns(s: Scan) -> list[Any]:
     """Every second line backwards."""
     steps = np.flatnonzero(s.mask)
-    return [mrd_line(s.z[:, :: (-1) ** i, w], int(w), flags=REVERSE * (i % 2), center_sample=HALF - i % 2) for i, w in enumerate(steps)]
+    return [
+        mrd_line(s.z[:, :: (-1) ** i, w], int(w), flags=REVERSE * (i % 2), center_sample=HALF - i % 2)
+        for i, w in enumerate(steps)
+    ]
 
 
 def bent(s: Scan) -> list[Any]:

@@ -11,7 +11,11 @@ import torch
 
 from bayesmri.cli import main
 from bayesmri.physics.sense import sense
-from campaign import CLOSE, WAYS, Way, image, kspace, matches, padded, plain_scan, psnr
+from campaign import CLOSE, Way, image, kspace, matches, padded, plain_scan, psnr
+from campaign import WAYS as ARRAYS
+from campaign_mrd import WAYS as MRD
+
+WAYS = [*ARRAYS, *MRD]
 
 
 @dataclass(frozen=True)

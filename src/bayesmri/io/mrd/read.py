@@ -74,9 +74,9 @@ def read_mrd(path: Path, *, budget: int | None = None, choice: Choice = FIRST) -
 def by_lines(kspace: KSpace) -> KSpace:
     """A 3-D scan whose second encoding is complete is turned, and has a mask of columns as if its first were."""
     mask, reference = kspace.mask, kspace.reference
-    if mask.ndim == 1 or not (mask == mask.any(axis=1)[:, None]).all():
+    if mask.ndim == 1 or not (mask == mask[:, :1]).all():
         return kspace
-    side = turned(replace(kspace, reference=None), mask=mask.any(axis=1))
+    side = turned(replace(kspace, reference=None), mask=mask[:, 0].copy())
     coils = None if reference is None else np.ascontiguousarray(reference.swapaxes(-1, -2))
     return replace(side, reference=coils, header=replace(side.header, notes=(*side.header.notes, NOTE)))
 

@@ -5,78 +5,58 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 from bayesmri.checkpoint import load_model, save_model
 from bayesmri.cli import main
 from bayesmri.data.dataset import Batch, Dataset
 from bayesmri.machine.devices import check_device
-from bayesmri.physics.data_terms import DataTerm
+from bayesmri.physics.fourier import fft2c
+from bayesmri.posterior.evidence import evidence
 from bayesmri.posterior.predictor import Predictor, PredictorConfig
-from bayesmri.regularizers.base import Bound
-from bayesmri.solver import Scheme
 from bayesmri.training import distill
-from bayesmri.training.distill import DistillConfig, Exact
+from bayesmri.training import drawn as drawing
+from bayesmri.training.distill import DistillConfig
+from bayesmri.training.drawn import Drawn
 from study_runs import tiny as tiny_model
 from training_runs import tiny, write_images
 
 
-def maps(n: int = 3, N: int = 20) -> Exact:
+def maps(n: int = 3, N: int = 20) -> Drawn:
     rng = torch.Generator().manual_seed(0)
-    X, samples = torch.rand(n, 12, 10, generator=rng), torch.rand(n, N, 12, 10, generator=rng)
-    return Exact(X, 0.9 * X, samples.half(), (samples - X[:, None]).abs().half())
-
-
-def test_samples_are_made_where_the_batch_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that the scheme is given is on one device, which here computes nothing."""
-    seen: set[str] = set()
-
-    def run(self: Scheme, D: DataTerm, reg: Bound) -> Tensor:
-        seen.update(t.device.type for t in (D.z, D.mask, *D.start(), *reg.theta.values()))
-        return torch.ones(D.z.shape, dtype=D.z.dtype)
-
-    monkeypatch.setattr(Scheme, "run", run)
-    z, mask, Y = (
-        torch.zeros(2, 1, 24, 20, dtype=torch.complex64),
-        torch.ones(2, 1, 1, 20).bool(),
-        torch.zeros(2, 24, 20),
-    )
-    batch = Batch(z.to("meta"), mask.to("meta"), Y.to("meta"))
-    found = distill.exact(tiny_model(), batch, 4, torch.Generator().manual_seed(0), lambda reg: reg)
-    assert seen == {"meta"}
-    assert found.samples.shape == (2, 4, 24, 20)
+    X, d = torch.rand(n, 12, 10, generator=rng), torch.rand(n, N, 12, 10, generator=rng)
+    x = X[:, None].to(torch.complex64)
+    return Drawn(evidence(x, fft2c(0.9 * x), torch.ones(10).bool()), X, d.half(), d.abs().half())
 
 
 def test_batches_go_to_the_device_and_maps_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[set[str]] = []
     moved: list[object] = []
 
-    def exact(model: object, batch: Batch, N: int, rng: torch.Generator, accelerate: object) -> Exact:
+    def draw(model: object, batch: Batch, N: int, rng: torch.Generator) -> Drawn:
         seen.append({t.device.type for t in (batch.z, batch.mask, batch.Y)})
         assert rng.device.type == "cpu"
         return maps(len(batch.z))
 
-    def to(self: Exact, device: object) -> Exact:
+    def to(self: Drawn, device: object) -> Drawn:
         moved.append(device)
         return self
 
-    monkeypatch.setattr(distill, "exact", exact)
-    monkeypatch.setattr(Exact, "to", to)
+    monkeypatch.setattr(drawing, "draw", draw)
+    monkeypatch.setattr(Drawn, "to", to)
     config = tiny()
     data = Dataset(config.data, config.recipe(), seed=1)
-    small = DistillConfig(elements=3, samples=20, batch=2)
-    found = list(distill.exact_maps(tiny_model(), data, small, lambda reg: reg, device="meta"))
-    assert sum(len(part.at_mean) for part in found) == 3
-    assert seen == [{"meta"}] * len(found)
-    assert moved == ["cpu"] * len(found)
+    found = list(drawing.drawn(tiny_model(), data, range(3), 20, seed=1, device="meta"))
+    assert len(found) == 3
+    assert seen == [{"meta"}] * 3
+    assert moved == ["cpu"] * 3
 
 
 def test_a_task_and_its_loss_are_on_the_device() -> None:
     settings = DistillConfig(samples=20, batch=4, features=4)
-    few, std = distill._task(maps(), settings, torch.Generator().manual_seed(1), "meta")
-    assert {t.device.type for t in (*few[:5], std)} == {"meta"}
+    few, v = distill.task(maps(), settings, torch.Generator().manual_seed(1), "meta")
+    assert {t.device.type for t in (*few[:5], v)} == {"meta"}
     net = Predictor(PredictorConfig(4), torch.Generator().manual_seed(0)).to("meta")
-    assert distill.relative_error(net.std(few), std).device.type == "meta"
+    assert distill.likelihood(net, few, v).device.type == "meta"
 
 
 def test_the_predictor_is_handed_over_on_the_cpu() -> None:

@@ -27,7 +27,7 @@ from bayesmri.recon.reconstruct import reconstruct
 from bayesmri.runs import checkpoints
 from bayesmri.sampler import Sampler, Stream
 from bayesmri.solver import Scheme
-from bayesmri.training.distill import exact
+from bayesmri.training.drawn import draw
 from bayesmri.training.journal import JOURNAL, journal_lines
 from bayesmri.training.run_folder import train
 from bayesmri.training.state import start
@@ -160,4 +160,4 @@ def test_nothing_is_distilled_from_it(model: Model) -> None:
     config = tiny_training()
     (batch,) = Dataset(config.data, config.recipe(), seed=1).batches(0, range(1))
     with pytest.raises(DivergedError, match="expected finite images to learn from"):
-        exact(model, batch, 2, torch.Generator().manual_seed(0), lambda bound: bound)
+        draw(model, batch, 2, torch.Generator().manual_seed(0))

@@ -16,14 +16,16 @@ from bayesmri.checkpoint import load_model, save_model
 from bayesmri.cli import main
 from bayesmri.errors import ConfigError, ModelError
 from bayesmri.io.formats import read_kspace
-from bayesmri.physics.fourier import ifft2c
+from bayesmri.physics.fourier import fft2c, ifft2c
+from bayesmri.posterior.evidence import evidence
 from bayesmri.posterior.predictor import FLOOR, WIDTHS, Few, Predictor, PredictorConfig, blur, fit_kappa
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.reconstruct import reconstruct
 from bayesmri.recon.request import FAST_SAMPLES, Options, Trial
 from bayesmri.recon.undersample import undersample
 from bayesmri.report.panel import comparison
-from bayesmri.training.distill import DistillConfig, Exact, distill, relative_error
+from bayesmri.training.distill import DistillConfig, distill, likelihood, relative_error
+from bayesmri.training.drawn import Drawn
 from study_runs import save_scans, tiny
 from training_runs import write_images
 
@@ -90,33 +92,44 @@ def test_kappa_has_the_least_error_of_the_mean() -> None:
         assert K / (K + fit_kappa(bias, noise)) == pytest.approx(found.x, abs=1e-4)
 
 
-def exact(n: int, *, seed: int, N: int = 24) -> Exact:
+def drawn(n: int, *, seed: int, N: int = 24) -> Drawn:
     """Samples whose σ is a function of the image: what there is to learn."""
     g = generator(seed)
     X = 1 + blur(torch.randn(n, 1, 24, 28, generator=g), 2)[:, 0]
     std = 0.2 * torch.sigmoid(20 * (X - 1))
-    samples = X[:, None] + std[:, None] * torch.randn(n, N, 24, 28, generator=g)
-    return Exact(X, 0.9 * X, samples.half(), (samples - X[:, None]).abs().half())
+    deviations = std[:, None] * torch.randn(n, N, 24, 28, generator=g)
+    seen = evidence(X[:, None].to(torch.complex64), fft2c(0.9 * X[:, None].to(torch.complex64)), torch.ones(28).bool())
+    return Drawn(seen, X, deviations.half(), deviations.abs().half())
 
 
 def test_distillation_learns_what_a_few_samples_cannot_say() -> None:
-    errors: list[float] = []
-    config = DistillConfig(iterations=60, batch=8, features=8, samples=24, lr=1e-2)
-    net = distill(iter([exact(24, seed=1)]), config, errors.append)
-    assert len(errors) == 60
-    new = exact(8, seed=2, N=300)
-    truth = new.samples[:, 3:].float().std(dim=1)
-    three = new.samples[:, :3].float()
-    power = new.coil_distance[:, :3].float().square().mean(dim=1)
-    from_few = Few(new.at_mean, new.zero_filled, three.mean(dim=1), three.var(dim=1, correction=0), power, 3)
-    learned = relative_error(net.std(from_few), truth).mean()
-    assert learned < 0.5 * relative_error(three.std(dim=1, correction=0), truth).mean()
+    losses: list[float] = []
+    config = DistillConfig(iterations=60, batch=8, features=8, samples=6, lr=1e-2)
+    net = distill(iter([drawn(24, seed=1, N=6)]), config, losses.append)
+    assert len(losses) == 60
+    new = drawn(8, seed=2, N=300)
+    truth = new.deviations[:, 3:].float().std(dim=1)
+    three = new.deviations[:, :3].float().std(dim=1, correction=0)
+    learned = relative_error(net.std(new.few(torch.arange(3))), truth).mean()
+    assert learned < 0.5 * relative_error(three, truth).mean()
     assert net.config.kappa > 10  # X_μ has no bias here: samples add noise only
+
+
+def test_two_fresh_draws_are_a_target_as_good_as_any() -> None:
+    """½(ln s + v/s) is least where s is the mean of v, however few draws v is of: not at another size of σ̂."""
+    net, one = predictor(), few((40, 40), seed=3)
+    s = net.std(one).detach().square()
+    v = s * torch.randn(400, *s.shape, generator=generator(1)).square()  # (x₁ − x₂)²/2 of normal draws
+
+    def cost(factor: float) -> float:
+        return float(likelihood(net, one, (v / factor).mean(dim=0)) + 0.5 * np.log(factor))
+
+    assert minimize_scalar(cost, bounds=(0.5, 2.0), method="bounded").x == pytest.approx(1, abs=0.01)
 
 
 def test_distillation_is_the_same_every_time() -> None:
     config = DistillConfig(iterations=3, batch=2, features=4, samples=24)
-    nets = [distill([exact(4, seed=1)], config, lambda error: None) for _ in range(2)]
+    nets = [distill([drawn(4, seed=1)], config, lambda error: None) for _ in range(2)]
     for a, b in zip(nets[0].state_dict().values(), nets[1].state_dict().values(), strict=True):
         assert torch.equal(a, b)
 
@@ -239,7 +252,7 @@ def test_nonsense_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least 64"):
         Trial(reference=10)
     with pytest.raises(ConfigError, match="expected K of at least 2"):
-        DistillConfig(samples=10)
+        DistillConfig(samples=5)
     with pytest.raises(ConfigError, match="features"):
         PredictorConfig(0)
     with pytest.raises(ConfigError, match="no posterior"):

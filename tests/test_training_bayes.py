@@ -375,3 +375,26 @@ def test_L_may_come_from_another_run_than_the_weights() -> None:
     for name, w in state.reg.weights().items():
         assert name == "K0" or torch.equal(w, before[name])  # K0 is projected anew
     assert not torch.equal(next(iter(state.spread.L.values())), next(iter(wide.L.values())))
+
+
+def test_v_is_the_pull_on_L_over_that_of_the_penalty() -> None:
+    """v = ⟨∂J/∂L, L⟩ / [2β(p − α tr LLᵀ)]: of constant gradients at once, on the card and after resuming."""
+    config = bayes(posterior=GAUSSIAN | {"lr": 0.0})
+    state = start(config)
+    assert state.spread is not None
+    assert state.spread.stationarity(config.posterior) == {}
+    grads = {name: torch.zeros_like(w) for name, w in state.reg.weights().items()}
+    grads |= {PREFIX + name: torch.full_like(l, 2e-6) for name, l in state.spread.L.items()}
+    for _ in range(3):
+        update(config, state, grads, progress=0.0)
+    v = state.spread.stationarity(config.posterior)
+    assert set(v) == set(state.spread.L)
+    for name, l in state.spread.L.items():
+        room = diagonal(l).numel() - config.posterior.alpha * l.detach().square().sum().item()
+        want = 2e-6 * l.detach().sum().item() / (2 * config.posterior.beta * room)
+        assert v[name] == pytest.approx(want, rel=1e-4)
+    assert as_model(config, state, {}).card["posterior"]["v"] == v
+    saved = snapshot(config, state, metrics=None, facts={}, card={})
+    again = resume(config, saved)
+    assert again.spread is not None
+    assert again.spread.stationarity(config.posterior) == v

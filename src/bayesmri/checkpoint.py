@@ -31,12 +31,15 @@ from bayesmri.io.provenance import sha256
 from bayesmri.model import Coils, Learned, LearnedConfig, Model, build
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.block_gaussian import BlockGaussian, check_L
+from bayesmri.posterior.error_head import ErrorHead, ErrorHeadConfig
 from bayesmri.posterior.predictor import Predictor, PredictorConfig
 from bayesmri.registry import Entry, entry, of_config
 from bayesmri.runs import FORMAT, best, checkpoints, digest_of, locate, open_record, verified
 
 L_PREFIX = "L."
 PREDICTOR_PREFIX = "predictor."
+HEAD_PREFIX = "error_head."
+PREFIXES = (L_PREFIX, PREDICTOR_PREFIX, HEAD_PREFIX)  # of all that is not θ
 
 
 @dataclass(frozen=True)
@@ -88,11 +91,14 @@ def annotate(
     out: Path,
     calibrations: tuple[Calibration, ...] | None = None,
     *,
+    error_calibrations: tuple[Calibration, ...] | None = None,
     scales: tuple[ErrorScale, ...] | None = None,
 ) -> None:
     """The model of one JSON file with other error bounds or scales of expected errors, in another or in its own.
 
     What is None stays; a training state stays behind.
+
+    calibrations, error_calibrations: bounds of σ̂ and of σ_total.
     """
     record, path = open_record(path)
     source, weights = verified(record, "weights", path), out.with_suffix(".safetensors")
@@ -100,7 +106,7 @@ def annotate(
         with atomic_path(weights) as temporary:
             shutil.copyfile(source, temporary)
     files = {"weights": {"name": weights.name, "sha256": sha256(weights)}}
-    given = {"calibration": calibrations, "expected": scales}
+    given = {"calibration": calibrations, "error_calibration": error_calibrations, "expected": scales}
     changed = {key: [as_dict(part) for part in found] for key, found in given.items() if found is not None}
     _write_json(out, record | changed | {"files": files})
 
@@ -130,13 +136,15 @@ def prune(run: Path, *, keep: int) -> None:
 
 
 def _numbers(model: Model) -> dict[str, Tensor]:
-    """θ, or μ and L; and the predictor's weights."""
+    """θ, or μ and L; and the weights of the predictor and of the head of σ_total."""
     blocks = model.distribution().blocks
     predictor = {} if model.predictor is None else model.predictor.state_dict()
+    head = {} if model.error_head is None else model.error_head.state_dict()
     return (
         model.regularizer.weights()
         | {L_PREFIX + name: l for name, l in blocks.items()}
         | {PREDICTOR_PREFIX + name: w for name, w in predictor.items()}
+        | {HEAD_PREFIX + name: w for name, w in head.items()}
     )
 
 
@@ -160,6 +168,14 @@ def _describe(model: Model) -> dict[str, Any]:
         "predictor": None if model.predictor is None else as_dict(model.predictor.config),
         "calibration": [as_dict(found) for found in model.calibrations],
         "expected": [as_dict(found) for found in model.scales],
+        **(
+            {}
+            if model.error_head is None
+            else {
+                "error_head": as_dict(model.error_head.config),
+                "error_calibration": [as_dict(found) for found in model.error_calibrations],
+            }
+        ),
         "card": dict(model.card),
     }
 
@@ -170,7 +186,7 @@ def _model(record: dict[str, Any], path: Path) -> Model:
         config: LearnedConfig = parse(_kind(str(settings.pop("kind")), record).config, settings)
         regularizer = build(config, torch.Generator().manual_seed(0))
         tensors = _tensors(record, "weights", path)
-        theta = {name: t for name, t in tensors.items() if not name.startswith((L_PREFIX, PREDICTOR_PREFIX))}
+        theta = {name: t for name, t in tensors.items() if not name.startswith(PREFIXES)}
         regularizer.bind(theta)  # names and shapes
         with torch.no_grad():
             for name, weight in regularizer.weights().items():
@@ -186,7 +202,9 @@ def _model(record: dict[str, Any], path: Path) -> Model:
             card=record["card"],
             posterior=_posterior(record, tensors, regularizer),
             predictor=_predictor(record, tensors),
-            calibrations=_calibrations(record),
+            calibrations=_calibrations(record, "calibration"),
+            error_head=_error_head(record, tensors),
+            error_calibrations=_calibrations(record, "error_calibration"),
             scales=_scales(record),
             start=record.get("start", "zero-filled"),
             rho=_optional(record, "rho"),
@@ -236,16 +254,23 @@ def _predictor(record: dict[str, Any], tensors: Mapping[str, Tensor]) -> Predict
     return predictor.requires_grad_(False)
 
 
-def _calibrations(record: dict[str, Any]) -> tuple[Calibration, ...]:
+def _error_head(record: dict[str, Any], tensors: Mapping[str, Tensor]) -> ErrorHead | None:
+    """None where the model has none, as those from before there was one."""
+    if record.get("error_head") is None:
+        return None
+    head = ErrorHead(parse(ErrorHeadConfig, record["error_head"]), torch.Generator().manual_seed(0))
+    head.load_state_dict({n.removeprefix(HEAD_PREFIX): t for n, t in tensors.items() if n.startswith(HEAD_PREFIX)})
+    return head.requires_grad_(False)
+
+
+def _calibrations(record: dict[str, Any], key: str) -> tuple[Calibration, ...]:
     """None where the model was not calibrated, as those from before it could be."""
     return tuple(
         replace(
-            parse(
-                Calibration, {key: value for key, value in found.items() if key != "provenance"}, where="calibration"
-            ),
+            parse(Calibration, {key: value for key, value in found.items() if key != "provenance"}, where=key),
             provenance=found.get("provenance", {}),
         )
-        for found in record.get("calibration", ())
+        for found in record.get(key, ())
     )
 
 

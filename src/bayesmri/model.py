@@ -20,6 +20,7 @@ from bayesmri.physics.coils import CoilMode, coil_gram, compress_coils, compress
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.base import Posterior
 from bayesmri.posterior.delta import Delta
+from bayesmri.posterior.error_head import ErrorHead
 from bayesmri.posterior.predictor import Predictor
 from bayesmri.registry import of_config
 from bayesmri.regularizers.base import Bound, ParametricRegularizer, Regularizer
@@ -91,6 +92,7 @@ class Model:
     predictor: of the standard deviation of many samples from a few.
     calibrations: error bounds, one for each level and setting they were calibrated for.
     scales: of the error that left-out lines tell, one for each R and kind of coils they were fitted for.
+    error_head: of σ_total, the size of the error. error_calibrations: bounds made of it instead of σ̂.
     """
 
     regularizer: Learned
@@ -105,6 +107,8 @@ class Model:
     predictor: Predictor | None = field(default=None, repr=False)
     calibrations: tuple[Calibration, ...] = field(default=(), repr=False)
     scales: tuple[ErrorScale, ...] = field(default=(), repr=False)
+    error_head: ErrorHead | None = field(default=None, repr=False)
+    error_calibrations: tuple[Calibration, ...] = field(default=(), repr=False)
     start: Start = "zero-filled"
     rho: float | None = None
     momentum: float | None = None

@@ -24,6 +24,7 @@ from bayesmri.cli.evaluate import evaluate
 from bayesmri.cli.inspect import inspect
 from bayesmri.cli.models import models
 from bayesmri.cli.output import print_json
+from bayesmri.cli.posterior import posterior
 from bayesmri.cli.publish import publish
 from bayesmri.cli.recon import recon
 from bayesmri.cli.report import report
@@ -85,6 +86,7 @@ def _builders() -> list[tuple[Verb, str]]:
         (study, listed()),
         (publish, "Example: bayesmri publish runs/small tdv-mine -o weights/"),
         (distill, "Example: bayesmri distill runs/small-bayes -o small-bayes.json"),
+        (posterior, "Example: bayesmri posterior runs/small-bayes --beta 1e-8 -o wide.json"),
         (curves, "Example: bayesmri curves runs/small runs/unet -o curves.png"),
         (bench, "Example: bayesmri bench --json"),
     ]

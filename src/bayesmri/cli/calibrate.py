@@ -12,10 +12,11 @@ from bayesmri.cli.options import SCAN, Scan, Whole
 from bayesmri.cli.output import count, print_json, print_messages
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
-from bayesmri.evaluation.request import Track, Wanted
+from bayesmri.evaluation.request import Spread, Track, Wanted
 from bayesmri.machine.memory import keep_memory
 
-BOUND_ONLY = ("level", "samples", "fast", "region", "cap", "floor", "by_file", "relative")
+BOUND_ONLY = ("level", "samples", "fast", "region", "cap", "floor", "by_file", "relative", "of")
+SCALED = {"std": "std", "error": "expected error"}
 SHARES = ("coverage", "worst", "held_out", "in_foreground")
 
 
@@ -35,6 +36,7 @@ def calibrate(
     relative: Annotated[bool, Parameter(negative=())] = False,
     by_file: bool = False,
     track: Track | None = None,
+    of: Spread = "std",
     expected: Annotated[bool, Parameter(negative=())] = False,
     scan: Scan = SCAN,
     force: bool = False,
@@ -61,7 +63,7 @@ def calibrate(
     acceleration
         R; the one the model was trained for unless given.
     samples
-        Draws N for every slice, at least 2, 32 unless given (6 with --fast); the bound holds for this number alone.
+        Draws N for every slice, at least 2, 32 unless given (4 with --fast); the bound holds for this number alone.
     fast
         Calibrate the fast route, which makes the standard deviation of a few samples with the model's predictor.
     region
@@ -81,6 +83,9 @@ def calibrate(
     track
         single, every volume as one coil; multi, every volume as an array (simulated unless it was measured). Without it
         volumes are taken as they are. A model for one coil and arrays has a bound for each: calibrate twice.
+    of
+        What is scaled: std, the standard deviation of the samples; error, the expected error by the model's head, which
+        needs no samples (--samples 0) and is what `recon` takes where a model has both.
     expected
         Fit the error that `recon --check` expects of a scan instead, which needs no posterior: its bias, and the
         interval that holds 90 % of the scans. Wants no level, samples, region, cap or floor.
@@ -103,6 +108,7 @@ def calibrate(
         by_file=by_file,
         **scan.values(),
         track=track,
+        of=of,
     )
     shown = partial(progress, title="calibrate", unit="volumes")
     if expected:
@@ -151,7 +157,7 @@ def _say(made: dict[str, Any]) -> None:
     )
     print(
         f"error bound at {percent(made['level'])} %, {made['region']}: "
-        f"{made['factor']:.3g} (std + {100 * made['floor']:.3g} % of the "
+        f"{made['factor']:.3g} ({SCALED[made['of']]} + {100 * made['floor']:.3g} % of the "
         f"{'expected RMS error' if made['relative'] else 'maximum'})"
     )
     shares = {key: percent(made[key], ".1f") for key in SHARES if made[key] is not None}

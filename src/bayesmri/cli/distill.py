@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -10,25 +10,32 @@ from bayesmri.cli.options import Whole
 from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
 
+FEATURES = {"spread": 16, "error": 9}
+
 
 def distill(
     run: Path,
     /,
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"])],
-    config: Path | None = None,
-    elements: Whole = 320,
-    samples: Whole = 40,
-    iterations: Whole = 1200,
-    features: Whole = 16,
+    what: Literal["spread", "error"] = "spread",
+    config: tuple[Path, ...] = (),
+    elements: Whole = 480,
+    samples: Whole = 6,
+    few: Whole = 4,
+    iterations: Whole = 2000,
+    features: Whole | None = None,
+    keep: Path | None = None,
     seed: Whole = 1,
     device: str = "cpu",
     force: bool = False,
     json: bool = False,
 ) -> None:
-    """Teach a model of RUN the fast route of `recon --fast`, and write it with its predictor.
+    """Teach a model of RUN the fast route of `recon --fast`, or the size of its error; write it with what it learned.
 
-    Exact samples of training data are drawn first; a small network then learns to make of a few what many would give.
+    Slices are reconstructed with a few draws first; a small network then learns from them. Of spread: to make of a few
+    draws the standard deviation that many would give; draws that it does not see are its target. Of error: how far the
+    image is from the truth at every pixel; `recon` then writes `error_std`.
 
     Parameters
     ----------
@@ -36,16 +43,24 @@ def distill(
         A run folder of `bayesmri train` with a posterior, or a model's .json file together with --config.
     output
         The model's .json file to write, with its weights beside it.
+    what
+        spread or error.
     config
-        Training configuration whose data are used; the run's own unless given.
+        Training configuration whose data are used; the run's own unless given. May be repeated: slices are shared
+        evenly, and those of the first judge what was learned. Spread is learned on the subjects of
+        training, error on those that validate, which the model has not learned from.
     elements
-        Training slices to draw exact samples of.
+        Slices to reconstruct.
     samples
-        Exact samples of each.
+        Draws of each.
+    few
+        Draws that the fast route may be asked for, at most; at least two fewer than --samples.
     iterations
         Updates of the network.
     features
-        Features of the network's finest scale.
+        Features of the network's finest scale; 16 for spread and 9 for error unless given.
+    keep
+        Folder that keeps the reconstructed slices: a second run reads them, and adds what is missing.
     seed
         Seed of slices, masks, samples and updates.
     device
@@ -55,16 +70,26 @@ def distill(
     json
         Print JSON instead of text.
     """
-    from bayesmri.evaluation.distill import distill_file
-    from bayesmri.training.distill import DistillConfig
+    from bayesmri.evaluation.distill import DistillConfig, Lesson, distill_file
 
-    wanted = DistillConfig(elements=elements, samples=samples, iterations=iterations, features=features, seed=seed)
-    shown = partial(progress, title="distill", unit="steps")
-    made = distill_file(run, output, wanted, recipe=config, device=device, force=force, progress=shown)
+    wanted = DistillConfig(
+        elements=elements,
+        samples=samples,
+        few=few,
+        iterations=iterations,
+        features=FEATURES[what] if features is None else features,
+        seed=seed,
+    )
+    lesson, shown = Lesson(what, config, keep, device), partial(progress, title="distill", unit="steps")
+    made = distill_file(run, output, wanted, lesson, force=force, progress=shown)
     if json:
         print_json(made)
         return
-    took = f"{made['seconds']:.0f} s on {made['device']}"
-    print(f"{made['parameters']} parameters in {took}, relative error {made['training_error']:.3f}")
+    print(f"{made['parameters']} parameters in {made['seconds']:.0f} s on {made['device']}, loss {made['loss']:.3f}")
+    if what == "error":
+        print(
+            f"on {made['judged']:.0f} slices kept out: error {made['unscaled']:.2f} times what was expected before "
+            f"scaling; rank correlation {made['rho']:.2f} (std of the draws: {made['rho_std']:.2f})"
+        )
     for path in made["outputs"]:
         print(f"wrote {path}")

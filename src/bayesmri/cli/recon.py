@@ -82,7 +82,7 @@ def recon(
     keep_samples
         Also write every sample's image, as the dataset `samples` (slices, N, h, w).
     fast
-        Draw only a few samples (6 unless --samples says otherwise), and let the model's own predictor make mean and
+        Draw only a few samples (4 unless --samples says otherwise), and let the model's own predictor make mean and
         standard deviation of them, nearer to those of many samples than the few themselves are; bench --uncertainty
         measures how near. Deviations in k-space and of coils are those of the few.
     level
@@ -218,13 +218,19 @@ def visibility_line(text: str, found: Mapping[str, float]) -> str:
 
 def bound_lines(made: Mapping[str, Any]) -> list[str]:
     """How wide the error bound is and what it promises; why there is none is among the notes."""
+    said = []
+    if "error_std" in made:
+        share, actual = 100 * made["error_std"]["mean_over_mean_image"], made["error_std"].get("error_over_it")
+        known = "" if actual is None else f"; the error is {actual:.2f} times that in the foreground"
+        said = [f"expected error {share:.2g} % of the mean image on average{known}"]
     if "error_bound" not in made:
-        return []
+        return said
     bound = made["error_bound"]
     where = " of the foreground" if bound["region"] == "foreground" else ""
     held = f", holds {100 * bound['covered']:.1f} % of the pixels{where}" if "covered" in bound else ""
     share = 100 * bound["mean_over_mean_image"]
     return [
+        *said,
         f"error bound at {percent(bound['level'])} %: {share:.2g} % of the mean image on average{held}",
         f"  {bound['guarantee']}",
     ]

@@ -24,7 +24,8 @@ class SourceConfig:
 
     weight: the share of training elements drawn from it, relative to the other sources.
     split: both, divided by subject; train or val, all of it on one side.
-    count, size: of phantoms, how many subjects and their (H, W).
+    count, size: of phantoms, how many subjects and their (H, W). first: the number of the first; a phantom is
+        a function of its number, so that others than those of training are had with another first.
     """
 
     path: str | None = None
@@ -33,6 +34,7 @@ class SourceConfig:
     split: Split = "both"
     count: int = 32
     size: tuple[int, int] = (256, 256)
+    first: int = 0
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.phantom is None):
@@ -124,7 +126,7 @@ def _phantoms(index: int, source: SourceConfig) -> list[Volume]:
     kind = str(source.phantom)
     return [
         Volume(index, f"{kind} phantom {n}", f"{kind} phantom {n}", 1, (H, W), 0, nbytes=2 * H * W)
-        for n in range(source.count)
+        for n in range(source.first, source.first + source.count)
     ]
 
 

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -27,6 +28,8 @@ from bayesmri.physics.operator import batched
 from bayesmri.physics.scaling import Scaling
 from bayesmri.physics.scene import loop_sensitivities
 from bayesmri.physics.sense import sensitivity_sets
+
+Side = Literal["train", "val"]
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,9 @@ class Simulation:
 class DataConfig:
     """Where the data is and how slices are cut.
 
-    patch_rows: window of the readout axis, exact since that axis is fully sampled; None is all of it. Where the mask is
-        of points both axes are encoded: the window is then an image of its own, with a mask and coils for its size.
+    patch_rows: window of the readout axis, exact since that axis is fully sampled; None, or 0, is all of it. Where the
+        mask is of points both axes are encoded: the window is then an image of its own, with a mask and coils for its
+        size.
     patch_cols: columns are cut or padded in the image domain before the mask, so that all batches have one shape;
         None keeps W, as the paper does.
     val_slices: slices that validate, at most, spread over the volumes.
@@ -73,6 +77,8 @@ class DataConfig:
             raise ConfigError(
                 f"got data.val_fraction = {self.val_fraction}, expected a share of at least 0 and below 1"
             )
+        if self.patch_rows == 0:  # a file of settings has no word for None
+            object.__setattr__(self, "patch_rows", None)
         for name in ("patch_rows", "patch_cols"):
             value = getattr(self, name)
             if value is not None and value < 16:
@@ -159,17 +165,19 @@ def generator(*key: object) -> torch.Generator:
 class Dataset:
     """Elements by (step, index), and the validation volumes."""
 
-    def __init__(self, config: DataConfig, recipe: Recipe, *, seed: int) -> None:
+    def __init__(self, config: DataConfig, recipe: Recipe, *, seed: int, side: Side = "train") -> None:
+        """side: whose subjects the elements are of."""
         self.config, self.recipe, self.seed = config, recipe, seed
         self.catalog = find(config.sources, val_fraction=config.val_fraction, val_subjects=config.val_subjects)
         self._reader = SliceReader(
             single=recipe.Q == 1 and recipe.coils != "sensitivities", cache_bytes=config.cache_mb * 2**20
         )
         _check_coils(self.catalog, recipe)
-        self._lists = _slice_lists(self.catalog.train, len(config.sources))
+        self._lists = _slice_lists(getattr(self.catalog, side), len(config.sources))
         weights = torch.tensor([s.weight if n else 0.0 for s, n in zip(config.sources, self._lists, strict=True)])
         if not weights.sum() > 0:
-            raise DataError("no training slice is left: give more subjects, or a smaller data.val_fraction")
+            wanted = "a smaller data.val_fraction" if side == "train" else "a larger data.val_fraction"
+            raise DataError(f"no slice is left to {side} with: give more subjects, or {wanted}")
         self._shares = weights.double().cumsum(0) / weights.sum()
 
     def element(self, step: int, index: int) -> Batch:

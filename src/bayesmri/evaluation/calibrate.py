@@ -25,7 +25,7 @@ from bayesmri.checkpoint import annotate
 from bayesmri.data.catalog import probe
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, MaskError, ModelError, OutputError, ShapeError
 from bayesmri.evaluation.cohort import Loaded, Volumes, counted, load_stochastic, n_coils, rules, sample_volume
-from bayesmri.evaluation.request import Request, Wanted
+from bayesmri.evaluation.request import Request, Spread, Wanted
 from bayesmri.evaluation.subjects import Subjects
 from bayesmri.evaluation.table import check_masks, data_files, sampling_of
 from bayesmri.io.atomic import check_target
@@ -52,16 +52,27 @@ def calibrate_file(
     target = target_of(path, out, force=force)
     loaded = load_stochastic(model)
     found, facts = calibrate(loaded, wanted, progress=progress)
-    annotate(path, target, with_bound(loaded.model, found).calibrations)
-    return {"model": loaded.name, **facts, "outputs": [str(target), str(target.with_suffix(".safetensors"))]}
+    made = with_bound(loaded.model, found, of=wanted.of)
+    if wanted.of == "error":
+        annotate(path, target, error_calibrations=made.error_calibrations)
+    else:
+        annotate(path, target, made.calibrations)
+    return {
+        "model": loaded.name,
+        "of": wanted.of,
+        **facts,
+        "outputs": [str(target), str(target.with_suffix(".safetensors"))],
+    }
 
 
-def with_bound(model: "Model", found: Calibration) -> "Model":
+def with_bound(model: "Model", found: Calibration, *, of: Spread = "std") -> "Model":
     """The model with one more bound; one of the same level, setting and kind gives way."""
+    known = model.calibrations if of == "std" else model.error_calibrations
     place = (found.level, found.setting, found.relative)
-    kept = [c for c in model.calibrations if (c.level, c.setting, c.relative) != place]
-    ordered = sorted([*kept, found], key=lambda c: (c.setting.acceleration, c.level, c.setting.samples, c.relative))
-    return replace(model, calibrations=tuple(ordered))
+    kept = [c for c in known if (c.level, c.setting, c.relative) != place]
+    found_all = sorted([*kept, found], key=lambda c: (c.setting.acceleration, c.level, c.setting.samples, c.relative))
+    ordered = tuple(found_all)
+    return replace(model, calibrations=ordered) if of == "std" else replace(model, error_calibrations=ordered)
 
 
 def calibrate(
@@ -69,6 +80,11 @@ def calibrate(
 ) -> tuple[Calibration, dict[str, Any]]:
     """The bound, and what it was made of: coverage of every subject, files left out, warnings."""
 
+    if wanted.of == "error" and loaded.model.error_head is None:
+        raise ModelError(
+            f"got {loaded.name} without a head of the error's size, expected one to calibrate; make it with "
+            "bayesmri distill --what error"
+        )
     R = wanted.acceleration if wanted.acceleration is not None else loaded.model.acceleration or 4.0
     request = wanted.request(loaded.name, R)
     _count_first(wanted, R, request)
@@ -80,7 +96,7 @@ def calibrate(
         coil_mode=loaded.model.coils.mode,
         Q=loaded.model.coils.Q,
         arrays=(min(files.values()), max(files.values())),
-        samples=int(request.samples or 0),
+        samples=wanted.drawn,
         fast=wanted.fast,
     )
     origin = provenance(
@@ -102,14 +118,23 @@ def _gathered(
     """The subjects, the files that they came from with the coils of each, and what had to be left out."""
 
     (R,) = request.accelerations
-    volumes, subjects = Volumes(request), Subjects(wanted.floor, wanted.by_file, wanted.relative)
+    volumes, subjects = Volumes(request), Subjects(wanted.floor, wanted.by_file, wanted.relative, wanted.of)
     files: dict[Path, int] = {}
     with counted(progress, request) as advance:
         for path, full in volumes:
             coils = n_coils(full, loaded)
             try:
                 _check_coils(loaded.model, coils)
-                result = sample_volume(full, path, R, loaded, request, fast=wanted.fast, check=wanted.relative)
+                result = sample_volume(
+                    full,
+                    path,
+                    R,
+                    loaded,
+                    request,
+                    fast=wanted.fast,
+                    check=wanted.relative,
+                    draws=wanted.drawn > 0,
+                )
                 subjects.add(path, result)
             except (DataError, MaskError, ShapeError) as error:
                 volumes.skipped.append(f"{path.name}: {error}")

@@ -154,14 +154,15 @@ def sample_volume(
     keep: bool = False,
     fast: bool = False,
     check: bool = False,
+    draws: bool = True,
 ) -> Reconstruction:
     """N samples of every slice at R, with the truth; a model without a posterior reconstructs once.
 
-    check: with the error that left-out lines tell. keep: the samples, too.
+    check: with the error that left-out lines tell. draws: False reconstructs once in any case. keep: the samples, too.
     fast: mean and standard deviation are what the model's predictor makes of them.
     """
     sampled = undersample(taken(full, loaded), sampling_of(path, R, rules(request)))
-    samples = (request.samples or SAMPLES) if loaded.stochastic else 0
+    samples = (request.samples or SAMPLES) if loaded.stochastic and draws else 0
     options = Options(
         model=loaded.model,
         samples=samples,

@@ -12,6 +12,7 @@ from bayesmri.recon.request import BASELINES, FAST_SAMPLES
 from bayesmri.zoo import AUTO, FOLDER
 
 Track = Literal["single", "multi"]  # every volume as one coil, or as an array
+Spread = Literal["std", "error"]  # σ̂ of the draws, or σ_total by the model's head
 SAMPLES = 32
 COILS = 8  # of simulated arrays in the multi-coil track, unless the study says otherwise
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9.]+)*")
@@ -131,11 +132,12 @@ class Study(Acquisition):
 class Wanted(Acquisition):
     """A bound to be calibrated.
 
-    acceleration: R, None for the model's own. samples: N, None for 32, or 6 of the fast route.
+    acceleration: R, None for the model's own. samples: N, None for 32, or 4 of the fast route.
     region: the pixels that are counted. cap: the largest share of a subject that counts as missed, None by the number
     of subjects. floor: f. by_file: every file is a subject, whatever patient it names.
     track: every volume as one coil (single) or as an array (multi); None takes them as they are.
     relative: the floor is a share of the scan's expected RMS error, which left-out lines tell, not of its maximum.
+    of: what is scaled, σ̂ or σ_total; the latter is there without samples, too.
     """
 
     data: Path
@@ -149,10 +151,13 @@ class Wanted(Acquisition):
     by_file: bool = False
     track: Track | None = None
     relative: bool = False
+    of: Spread = "std"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_level(self.level)
+        if self.samples == 0 and (self.of == "std" or self.fast):
+            raise ConfigError("got 0 samples, expected at least 2 for bounds of their standard deviation")
         if self.cap is not None and not 1 - self.level <= self.cap <= 1:
             raise ConfigError(
                 f"got the cap {self.cap:g} at the level {self.level:g}, expected a share from 1 − level to 1"
@@ -162,13 +167,18 @@ class Wanted(Acquisition):
                 f"got the floor {self.floor:g}, expected a share of the maximum above 0 and below 1, such as {FLOOR}"
             )
 
+    @property
+    def drawn(self) -> int:
+        """N."""
+        return (FAST_SAMPLES if self.fast else SAMPLES) if self.samples is None else self.samples
+
     def request(self, name: str, R: float) -> Request:
         """As studies ask for volumes and their samples."""
         return Request(
             models=(name,),
             data=self.data,
             accelerations=(R,),
-            samples=(FAST_SAMPLES if self.fast else SAMPLES) if self.samples is None else self.samples,
+            samples=None if self.samples == 0 else self.drawn,
             track=self.track,
             **self.scan(),
         )

@@ -15,6 +15,7 @@ from bayesmri.bounds.bound import FLOOR, Calibration, unit_width
 from bayesmri.bounds.conformal import chosen_cap, leave_one_out, missed, scores
 from bayesmri.data.catalog import subject_of
 from bayesmri.errors import DataError
+from bayesmri.evaluation.request import Spread
 from bayesmri.recon.crop import common_crop
 from bayesmri.recon.reconstruct import Reconstruction
 
@@ -55,23 +56,26 @@ class Subject:
 class Subjects:
     """All subjects, by the patient or subject that a file names, or the file itself where it names none.
 
-    floor: f of w = σ̂ + f max X̄, or where the bound is relative of w = σ̂ + f RMSE, as expected.
+    floor: f of w = σ + f max X̄, or where the bound is relative of w = σ + f RMSE, as expected.
+    spread: σ is σ̂ of the draws, or σ_total by the model's head.
     by_file: every file is a subject of its own, whatever it names.
     """
 
     floor: float = FLOOR
     by_file: bool = False
     relative: bool = False
+    spread: Spread = "std"
     found: dict[str, Subject] = field(default_factory=dict)
 
     def add(self, path: Path, result: Reconstruction) -> None:
-        """One volume, reconstructed with σ̂ and truth."""
-        if result.std is None or result.truth is None:
+        """One volume, reconstructed with σ and truth."""
+        std = result.std if self.spread == "std" else result.error_std
+        if std is None or result.truth is None:
             raise DataError(f"got {path.name} without standard deviation or truth, expected both to calibrate")
         rmse = None if result.expected is None or not self.relative else result.expected.rmse
         if self.relative and rmse is None:
             raise DataError("its expected error cannot be told, and the bound is to be relative to it")
-        unit = unit_width(result.mean, result.std, floor=self.floor, rmse=rmse).astype(np.float32)
+        unit = unit_width(result.mean, std, floor=self.floor, rmse=rmse).astype(np.float32)
         width, Y = common_crop(unit, result.truth)
         error = common_crop(result.mean, result.truth)[0] - Y
         subject = self.found.setdefault(self._name(path, result), Subject())

@@ -36,9 +36,9 @@ MAPS_MAX = 32  # of visibility
 CONTENTS_MAX = 100  # names that are listed
 PROVENANCE_MAX = 2**20  # characters
 # by their names in the file; all but the truth have the shape of the reconstruction
-IMAGES = ("uncertainty_std", "deterministic", "zero_filled", "error_bound")
+IMAGES = ("uncertainty_std", "deterministic", "zero_filled", "error_std", "error_bound")
 GROUP = "visibility"  # of maps, by the text of their templates
-PROMISE = ("guarantee", "region", "subjects", "factor", "floor", "cap")  # attributes of the error bound
+PROMISE = ("guarantee", "region", "subjects", "factor", "floor", "cap", "of")  # attributes of the error bound
 
 EXPECTED = ("psnr", "psnr_low", "psnr_high", "nmse", "noise_share", "left_out")  # of the image, as expected_…
 

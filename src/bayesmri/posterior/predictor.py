@@ -12,7 +12,6 @@ X̄ ≈ X_μ + w_K ((1/K) Σ_i X_i − X_μ) with w_K = K/(K + κ): X_μ has a b
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple, final
 
 import torch
@@ -20,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bayesmri.errors import ConfigError
-from bayesmri.regularizers.conv import conv
+from bayesmri.posterior.pyramid import pyramid, pyramid_layers
 
 N_FEATURES = 10
 FLOOR = 1e-4  # of the typical variance: below, logarithms of a variance say nothing
@@ -66,21 +65,18 @@ class Predictor(nn.Module):
     def __init__(self, config: PredictorConfig, rng: torch.Generator) -> None:
         super().__init__()
         self.config = config
-        C = config.features
-        channels = {
-            "fine": (N_FEATURES, C, C),
-            "middle": (C, 2 * C, 2 * C),
-            "coarse": (2 * C, 2 * C, 2 * C),
-            "up_middle": (4 * C, C),
-            "up_fine": (2 * C, C),
-        }
-        self.layers = nn.ModuleDict({name: _layers(sizes, rng) for name, sizes in channels.items()})
-        self.out = nn.Parameter(torch.zeros(1, C, 1, 1))
+        self.layers = pyramid_layers(N_FEATURES, config.features, rng)
+        self.out = nn.Parameter(torch.zeros(1, config.features, 1, 1))
 
     def std(self, few: Few) -> Tensor:
         """σ̂, (B, H, W), in the units of the images."""
-        inputs, log_std, scale = features(few)
-        return (torch.exp(log_std + self(inputs)) * scale)[:, 0]
+        log_std, _, scale = self.log_std(few)
+        return (torch.exp(log_std) * scale)[:, 0]
+
+    def log_std(self, few: Few) -> tuple[Tensor, Tensor, Tensor]:
+        """log σ̂ over the scale and the same of the smoothed map, (B, 1, H, W); the scale, (B, 1, 1, 1)."""
+        inputs, start, scale = features(few)
+        return start + self(inputs), start, scale
 
     def mean(self, few: Few) -> Tensor:
         """X̄, (B, H, W)."""
@@ -88,23 +84,17 @@ class Predictor(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """The correction of log σ̂, (B, 1, H, W), from the features (B, 10, H, W)."""
-        fine = self.layers["fine"](inputs.contiguous(memory_format=torch.channels_last))
-        middle = self.layers["middle"](_half(fine))
-        coarse = self.layers["coarse"](_half(middle))
-        middle = self.layers["up_middle"](_join(coarse, middle))
-        fine = self.layers["up_fine"](_join(middle, fine))
-        correction: Tensor = (self.out * fine).sum(dim=1, keepdim=True)
-        return correction
+        return pyramid(self.layers, self.out, inputs)
 
 
 def features(few: Few) -> tuple[Tensor, Tensor, Tensor]:
     """Ratios (B, 10, H, W); ½ log of the smoothed variance (B, 1, H, W); the scale that both lack, (B, 1, 1, 1)."""
     X, X0, mean, variance, c = (t[:, None] for t in few[:5])
     v = variance + (mean - X).square()
-    scale = _typical(v).sqrt().clamp_min(TINY)
+    scale = typical(v).sqrt().clamp_min(TINY)
     v, c = v / scale.square(), c / scale.square()
     logs = [0.5 * torch.log(u + FLOOR) for w in (c, v) for u in (w, *(blur(w, width) for width in WIDTHS))]
-    bright = _typical(X).clamp_min(TINY)
+    bright = typical(X).clamp_min(TINY)
     inputs = [
         *logs,
         2 * X / bright,
@@ -115,7 +105,7 @@ def features(few: Few) -> tuple[Tensor, Tensor, Tensor]:
     return torch.cat(inputs, dim=1), logs[-1], scale
 
 
-def _typical(v: Tensor) -> Tensor:
+def typical(v: Tensor) -> Tensor:
     """Σ v² / Σ v of every slice, (B, 1, 1, 1): a mean that the share of empty background does not move."""
     size = v.amax(dim=(1, 2, 3), keepdim=True).clamp_min(TINY**2)  # so that squares stay within single precision
     u = v / size
@@ -124,11 +114,17 @@ def _typical(v: Tensor) -> Tensor:
 
 def blur(v: Tensor, width: int) -> Tensor:
     """G ∗ v with a Gaussian window of that standard deviation, edges repeated: (B, 1, H, W)."""
+    return blur_along(blur_along(v, width, -2), width, -1)
+
+
+def blur_along(v: Tensor, width: int, axis: int) -> Tensor:
+    """The same along one of the axes −2 and −1 alone."""
     reach = 3 * width
     g = torch.exp(-0.5 * (torch.arange(-reach, reach + 1, dtype=v.dtype, device=v.device) / width) ** 2)
     g = g / g.sum()
-    padded = F.pad(v, (reach,) * 4, mode="replicate")
-    return F.conv2d(F.conv2d(padded, g[None, None, :, None]), g[None, None, None, :])
+    rows = axis == -2
+    padded = F.pad(v, (0, 0, reach, reach) if rows else (reach, reach, 0, 0), mode="replicate")
+    return F.conv2d(padded, g[None, None, :, None] if rows else g[None, None, None, :])
 
 
 def fit_kappa(bias: float, noise: float) -> float:
@@ -137,28 +133,3 @@ def fit_kappa(bias: float, noise: float) -> float:
     bias, noise: mean over pixels of (X_μ − X̄)² and of the samples' variance.
     """
     return noise / max(bias, 1e-12 * noise, torch.finfo(torch.float64).tiny)
-
-
-class _Layer(nn.Module):
-    """silu(k ∗ x + b), edges repeated; the convolution of the regularizers, for its fast derivative."""
-
-    def __init__(self, n_in: int, n_out: int, rng: torch.Generator) -> None:
-        super().__init__()
-        self.k = nn.Parameter(torch.randn(n_out, n_in, 3, 3, generator=rng) / (9 * n_in) ** 0.5)
-        self.b = nn.Parameter(torch.zeros(n_out, 1, 1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.silu(conv(x, self.k) + self.b)
-
-
-def _layers(channels: tuple[int, ...], rng: torch.Generator) -> nn.Sequential:
-    return nn.Sequential(*(_Layer(a, b, rng) for a, b in pairwise(channels)))
-
-
-def _half(x: Tensor) -> Tensor:
-    return F.avg_pool2d(x, 2, ceil_mode=True)
-
-
-def _join(coarse: Tensor, fine: Tensor) -> Tensor:
-    size = (fine.shape[-2], fine.shape[-1])
-    return torch.cat([F.interpolate(coarse, size=size, mode="bilinear", align_corners=False), fine], dim=1)

@@ -11,6 +11,7 @@ from bayesmri.bounds.expected import Expected
 from bayesmri.bounds.left_out import tells
 from bayesmri.errors import ModelError
 from bayesmri.kspace import KSpace
+from bayesmri.recon.method import Method
 from bayesmri.recon.request import Options
 
 Images = NDArray[np.float32]
@@ -18,19 +19,40 @@ Images = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Chosen:
-    """calibration: that holds here, None where there is none. note: why a bound that the model has does not hold."""
+    """calibration: that holds here, None where there is none. note: why a bound that the model has does not hold.
+
+    of_error: the bound is of σ_total, by the model's head, instead of σ̂.
+    """
 
     calibration: Calibration | None = None
     note: str | None = None
+    of_error: bool = False
 
-    def bound(self, mean: Images, std: Images | None, expected: Expected | None = None) -> Images | None:
-        """λ (σ̂ + f max X̄) where a calibration holds, or with the expected RMS error where it is relative to that."""
-        if self.calibration is None or std is None:
+    def bound(
+        self, mean: Images, std: Images | None, error_std: Images | None = None, expected: Expected | None = None
+    ) -> Images | None:
+        """λ (σ + f max X̄) where a calibration holds, or with the expected RMS error where it is relative to that.
+
+        σ: σ_total or σ̂.
+        """
+        width = error_std if self.of_error else std
+        if self.calibration is None or width is None:
             return None
-        return self.calibration.bound(mean, std, None if expected is None else expected.rmse)
+        return self.calibration.bound(mean, width, None if expected is None else expected.rmse)
 
 
-def choose_bound(name: str, known: Sequence[Calibration], kspace: KSpace, asked: Options) -> Chosen:
+def choose_bound(method: Method, kspace: KSpace, asked: Options) -> Chosen:
+    """The bound of σ_total that holds here, where the method has a head and one; otherwise that of σ̂."""
+    of_error = method.error_calibrations if method.error_head is not None else ()
+    if asked.level is not None:
+        of_error = tuple(c for c in of_error if abs(c.level - asked.level) < 1e-9)
+    fitting = [c for c in of_error if _misfit(c, kspace, asked) is None]
+    if fitting:
+        return Chosen(max(fitting, key=lambda c: (c.level, c.relative)), of_error=True)
+    return choose(method.name, method.calibrations, kspace, asked)
+
+
+def choose(name: str, known: Sequence[Calibration], kspace: KSpace, asked: Options) -> Chosen:
     """The bound at the level asked for, or else at the highest level that holds here.
 
     A level that was asked for and does not hold is refused before any work; otherwise there is a note.

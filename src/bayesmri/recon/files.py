@@ -154,7 +154,7 @@ def check_ending(out: Path) -> None:
 
 
 def output_files(out: Path, *, nifti: bool, png: bool, std: bool, visibility: Sequence[str] = ()) -> dict[str, Path]:
-    """What is written, by kind: OUT.h5, OUT.nii.gz, OUT_std.nii.gz and OUT_bound.nii.gz where known, OUT.png.
+    """What is written, by kind: OUT.h5, OUT.nii.gz, OUT_std, OUT_error_std, OUT_bound where known, OUT.png.
 
     visibility: templates, whose maps are OUT_visibility_lesion-3-0.3.nii.gz.
     """
@@ -163,6 +163,7 @@ def output_files(out: Path, *, nifti: bool, png: bool, std: bool, visibility: Se
         targets["nifti"] = with_ending(out, ".nii.gz")
     if nifti and std:
         targets["nifti_std"] = with_ending(out, "_std.nii.gz")
+        targets["nifti_error_std"] = with_ending(out, "_error_std.nii.gz")
         targets["nifti_bound"] = with_ending(out, "_bound.nii.gz")
     for name in (name for template in templates(visibility) for name in template.maps) if nifti else ():
         targets[nifti_kind(name)] = with_ending(out, f"_{GROUP}_{ODD.sub('-', name)}.nii.gz")

@@ -119,6 +119,7 @@ def turned_back(result: "Reconstruction") -> "Reconstruction":
         kspace_mean=_sideways(result.kspace_mean),
         kspace_std=_sideways(result.kspace_std),
         coil_std=_sideways(result.coil_std),
+        error_std=_sideways(result.error_std),
         error_bound=_sideways(result.error_bound),
         mask=np.ascontiguousarray(mask.T if mask.ndim == 2 else np.broadcast_to(mask[:, None], (H, W))),
         header=turned_header(result.header),

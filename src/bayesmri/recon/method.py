@@ -26,6 +26,7 @@ from bayesmri.physics.data_terms import Channels, Coupled, DataTerm
 from bayesmri.physics.scaling import Scaling
 from bayesmri.physics.sense import sense
 from bayesmri.posterior.base import Posterior
+from bayesmri.posterior.error_head import ErrorHead
 from bayesmri.posterior.predictor import Predictor
 from bayesmri.recon.request import BASELINES, Options
 from bayesmri.regularizers.base import ParametricRegularizer, Regularizer
@@ -75,6 +76,8 @@ class Method:
     along: Callable[[DataTerm, Callback], Tensor] | None = None
     calibrations: tuple[Calibration, ...] = ()
     scales: tuple[ErrorScale, ...] = ()
+    error_head: ErrorHead | None = None
+    error_calibrations: tuple[Calibration, ...] = ()
 
 
 def make_method(options: Options) -> Method:
@@ -143,6 +146,8 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         along=along if unrolled else None,
         calibrations=model.calibrations,
         scales=model.scales,
+        error_head=None if model.error_head is None else model.error_head.to(device),
+        error_calibrations=model.error_calibrations,
     )
 
 

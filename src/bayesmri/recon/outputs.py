@@ -26,8 +26,9 @@ from bayesmri.report.panel import comparison, panel, visibility_tiles
 
 
 def save(result: Reconstruction, targets: dict[str, Path], *, provenance: dict[str, Any]) -> None:
-    """Write a reconstruction to all targets, or to none: h5, nifti, nifti_std, nifti_bound, png."""
+    """Write a reconstruction to all targets, or to none: h5, nifti, nifti_std, …, png."""
     volumes = {"nifti": result.mean, "nifti_std": result.std, "nifti_bound": result.error_bound}
+    volumes["nifti_error_std"] = result.error_std
     volumes |= {nifti_kind(name): volume for name, volume in visibility_maps(result).items()}
     targets = {kind: path for kind, path in targets.items() if volumes.get(kind, result.mean) is not None}
     with atomic_paths(list(targets.values())) as paths:
@@ -64,6 +65,7 @@ def datasets(result: Reconstruction) -> dict[str, NDArray[np.generic]]:
     arrays: dict[str, NDArray[np.generic] | None] = {
         "reconstruction": result.mean,
         "uncertainty_std": result.std,
+        "error_std": result.error_std,
         "error_bound": result.error_bound,
         "deterministic": result.deterministic,
         "zero_filled": result.zero_filled,
@@ -97,7 +99,7 @@ def about(result: Reconstruction) -> dict[str, dict[str, object]]:
     if found is None:
         return {} if result.bound_note is None else {"uncertainty_std": {"bound_note": result.bound_note}}
     names = ("level", "factor", "floor", "relative", "region", "cap", "subjects", "guarantee")
-    return {"error_bound": {name: getattr(found, name) for name in names}}
+    return {"error_bound": {name: getattr(found, name) for name in names} | {"of": result.bound_of}}
 
 
 def bound_facts(result: Reconstruction) -> dict[str, Any]:
@@ -125,6 +127,8 @@ def facts(result: Reconstruction) -> dict[str, Any]:
         **({} if result.expected is None else {"expected": expected_facts(result.expected)}),
         **bound_facts(result),
     }
+    if result.error_std is not None:
+        known["error_std"] = error_facts(result.error_std, result)
     if result.visibility:
         inside = foreground(result.mean)
         known["visibility"] = {text: found.facts(inside) for text, found in result.visibility.items()}
@@ -143,6 +147,18 @@ def facts(result: Reconstruction) -> dict[str, Any]:
     return known | drawn | {"uncertainty": uncertainty}
 
 
+def error_facts(total: NDArray[np.float32], result: Reconstruction) -> dict[str, Any]:
+    """JSON values: how large σ_total is, with how many draws it was made, and the actual error's size over it."""
+    known: dict[str, Any] = {"mean_over_mean_image": _ratio(total, result.mean), "samples": result.n_samples}
+    if result.truth is not None:
+        X, Y = common_crop(result.mean, result.truth)
+        inside, (size, _) = foreground(Y), common_crop(total, result.truth)
+        power = float(np.square(size[inside], dtype=np.float64).sum())
+        if power > 0:
+            known["error_over_it"] = float(np.sqrt(np.square((X - Y)[inside], dtype=np.float64).sum() / power))
+    return known
+
+
 def metrics_table(result: Reconstruction) -> dict[str, Metrics]:
     """By the estimate's name; empty where no truth is known."""
     if result.truth is None:
@@ -159,7 +175,7 @@ def estimate_name(result: Reconstruction) -> str:
 
 
 def write_panel(path: Path, result: Reconstruction) -> None:
-    """Truth | zero-filled | deterministic | mean | std | error bound | error of the middle slice, as far as known."""
+    """Truth | zero-filled | deterministic | mean | std | error std | error bound | error of the middle slice."""
     middle = len(result.mean) // 2
 
     def shown(X: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -174,6 +190,7 @@ def write_panel(path: Path, result: Reconstruction) -> None:
         metrics_table(result),
         std=None if result.std is None else (shown(result.std), result.n_samples),
         predicted=result.fast,
+        error_std=None if result.error_std is None else shown(result.error_std),
         bound=None
         if result.error_bound is None or result.calibration is None
         else (shown(result.error_bound), result.calibration.level),

@@ -25,6 +25,7 @@ from bayesmri.recon.bound import choose_bound
 from bayesmri.recon.check import Checker, Scan
 from bayesmri.recon.choice import chosen
 from bayesmri.recon.crop import common_crop, crop_to
+from bayesmri.recon.error_std import error_std
 from bayesmri.recon.grid import check_survey, encoded, padding, turned_back
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.request import Options
@@ -54,8 +55,10 @@ class Reconstruction:
 
     A network that predicts its variance has a std without samples.
 
+    error_std: σ_total, the size of the error by the model's head, where it has one; with draws and without.
     error_bound: of |X̄ − Y| at every pixel, where the model was calibrated for such data; calibration: its level, and
-    what is promised. bound_note: why there is none, where the model has bounds for other data.
+    what is promised; bound_of: error_std or uncertainty_std. bound_note: why there is none, where the model has bounds
+    for other data.
 
     tuned: ρ and steps that left-out lines chose, where that was asked for.
     expected: its error as left-out lines tell it, where that was asked for and can be told; else a note says why not.
@@ -81,11 +84,13 @@ class Reconstruction:
     kspace_mean: NDArray[np.complex64] | None = None
     kspace_std: NDArray[np.float32] | None = None
     coil_std: NDArray[np.float32] | None = None
+    error_std: Images | None = None
     error_bound: Images | None = None
     calibration: Calibration | None = None
     bound_note: str | None = None
     expected: Expected | None = None
     tuned: Tuned | None = None
+    bound_of: str = "uncertainty_std"
     notes: tuple[str, ...] = ()
     visibility: Mapping[str, Visibility] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -140,7 +145,7 @@ def reconstruct(
     check_survey(kspace, asked)
     inner = encoded(kspace)
     method, tuning, untuned = tuned(scan_of(inner, method), method) if asked.tune else (method, None, "")
-    bounds = choose_bound(method.name, method.calibrations, inner, asked)
+    bounds = choose_bound(method, inner, asked)
     crop = None if asked.full_fov else kspace.header.recon_shape
     grid = (kspace.z.shape[2], kspace.z.shape[3])
     if asked.keep_samples:
@@ -170,6 +175,7 @@ def reconstruct(
         method=method.name,
         seconds=0.0,
         std=None if at_mean.std is None else crop_to(at_mean.std, crop),
+        error_std=None if at_mean.error_std is None else crop_to(at_mean.error_std, crop),
         expected=expected,
         tuned=tuning,
         **vars(said + noted(*filter(None, (untuned, told, expected.note if expected else "")))),
@@ -178,10 +184,11 @@ def reconstruct(
         result = _with_samples(result, sampled, asked)
     result = replace(
         result,
-        error_bound=bounds.bound(result.mean, result.std, expected),
+        error_bound=bounds.bound(result.mean, result.std, result.error_std, expected),
         calibration=bounds.calibration,
         bound_note=bounds.note,
         visibility={} if surveyor is None else surveyor.maps(),
+        bound_of="error_std" if bounds.of_error else "uncertainty_std",
         seconds=time.perf_counter() - began,
     )
     return turned_back(result)
@@ -202,10 +209,11 @@ def begin_slice(kspace: KSpace, method: Method, s: int) -> tuple[DataTerm, float
 
 @dataclass(frozen=True, eq=False)
 class _Solved:
-    """Slices on the whole grid. images: X. std: σ, where the method predicts it."""
+    """Slices on the whole grid. images: X. std: σ, where the method predicts it. error_std: σ_total, likewise."""
 
     images: Images
     std: Images | None
+    error_std: Images | None
 
 
 def _solved(
@@ -217,7 +225,7 @@ def _solved(
     watchers: Sequence[Watch] = (),
 ) -> tuple[_Solved, Sampled | None]:
     """Every slice, at the mean of θ where it is drawn; with streams also N samples of it."""
-    images, std, sampled = [], [], None
+    images, std, total, sampled, spread = [], [], [], None, None
     for s, (D, x, sigma) in enumerate(_means(task, together=streams is None and checker is None)):
         images.append((rss(task.shown(x)) * task.factor).cpu().numpy())
         check_finite("the image", images[s], task.method, s)
@@ -228,10 +236,13 @@ def _solved(
         for watcher in watchers:
             watcher(D, x)
         if streams is not None:
-            sampled = _sampled_to(sampled, task, asked, D, streams[s], x, s, on_step)
+            sampled, spread = _sampled_to(sampled, task, asked, D, streams[s], x, s, on_step)
         elif on_step is not None:
             on_step()
-    return _Solved(np.stack(images), np.stack(std) if std else None), sampled
+        if task.method.error_head is not None:
+            total.append(error_std(task.method.error_head, D, x, task.factor, spread, asked.samples, task.pad))
+            check_finite("the size of the error", total[s], task.method, s)
+    return _Solved(np.stack(images), *(np.stack(part) if part else None for part in (std, total))), sampled
 
 
 def _means(task: Task, *, together: bool) -> Iterator[tuple[DataTerm, Tensor, Images | None]]:
@@ -269,8 +280,11 @@ def _sampled_to(
     at_mean: Tensor,
     s: int,
     on_step: Callable[[], None] | None,
-) -> Sampled:
-    """Mean and standard deviation of N samples of slice s beside those of the slices before. at_mean: its x_μ."""
+) -> tuple[Sampled, Tensor]:
+    """Mean and standard deviation of N samples of slice s beside those of the slices before, and σ̂ on its whole grid.
+
+    at_mean: its x_μ.
+    """
     sampler, rows, columns = task.method.sampler, *task.window
     assert sampler is not None
 
@@ -287,10 +301,10 @@ def _sampled_to(
         keep = asked.samples if asked.keep_samples else 0
         sampled = Sampled.empty((slices, at_mean.shape[0], *grid), shape, keep=keep)
     estimate = _fast_estimate(task, D, at_mean) if asked.fast else None
-    sampled.fill(s, samples(), window=task.window, estimate=estimate)
+    std = sampled.fill(s, samples(), window=task.window, estimate=estimate)
     check_finite("the mean of the samples", sampled.mean[s], task.method, s)
     check_finite("the standard deviation of the samples", sampled.std[s], task.method, s)
-    return sampled
+    return sampled, std
 
 
 def _fast_estimate(task: Task, D: DataTerm, at_mean: Tensor) -> Estimate:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MethodName = Literal["zero-filled", "tv", "sense", "l1-wavelet", "bart-l1", "bart-tv"]
 MOST_SAMPLES = 4096
 BASELINES: tuple[str, ...] = get_args(MethodName)
-FAST_SAMPLES = 6  # with the deterministic reconstruction and the predictor, seven times the cost of the first
+FAST_SAMPLES = 4  # with the deterministic reconstruction and the predictor, five times the cost of the first
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Options:
     single_coil: combine the coils into one emulated coil first.
     full_fov: keep the whole grid where the file asks for a smaller image (readout oversampling).
     samples: N draws of θ from the model's posterior; 0 reconstructs once, at its mean.
-    fast: few draws, and the model's own predictor makes of them what many would give; 0 samples are then 6.
+    fast: few draws, and the model's own predictor makes of them what many would give; 0 samples are then 4.
     level: of the calibrated error bound; None takes the highest that the model has for such data, if any.
     check: leave measured lines out, and tell the error to be expected from them; four more reconstructions.
     tune: let left-out lines choose ρ and the number of steps for this scan.

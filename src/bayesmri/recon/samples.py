@@ -46,11 +46,11 @@ class Sampled:
             samples=np.empty((grid[0], keep, *shape), np.float32) if keep else None,
         )
 
-    def fill(self, s: int, samples: Iterable[Tensor], *, window: Window, estimate: Estimate | None = None) -> None:
+    def fill(self, s: int, samples: Iterable[Tensor], *, window: Window, estimate: Estimate | None = None) -> Tensor:
         """Slice s from its samples, complex (Q, H, W) each, taken one at a time.
 
         window: rows and columns of the grid that the image shows.
-        estimate: X̄ and σ̂ where they are not simply the moments of X.
+        estimate: X̄ and σ̂ where they are not simply the moments of X. Returns σ̂ of the whole grid, (H, W).
         """
         found = summarize(self._kept(s, samples, window))
         mean, std = (found.X.mean, found.X.std()) if estimate is None else estimate(found)
@@ -59,6 +59,7 @@ class Sampled:
         self.kspace_mean[s] = _numpy(found.u.mean)
         self.kspace_std[s] = _numpy(found.u.std())
         self.coil_std[s] = _numpy(found.x.std())
+        return std
 
     def _kept(self, s: int, samples: Iterable[Tensor], window: Window) -> Iterator[Tensor]:
         for i, x in enumerate(samples):

@@ -93,6 +93,8 @@ def reconstruct_to(
         result = reconstruct(kspace, options, known=known + choice_note(choice), on_step=advance)
     if result.std is None:
         targets.pop("nifti_std", None)
+    if result.error_std is None:
+        targets.pop("nifti_error_std", None)
     if result.error_bound is None:
         targets.pop("nifti_bound", None)
     save(result, targets, provenance=_recon_provenance(options, sampling, choice, inputs))

@@ -103,9 +103,16 @@ def _what(model: Shipped) -> list[Line]:
         ("unrolled", None if row["S"] is None else _unrolled(model.record)),
         ("parameters", _parameters(parameters)),
         ("entropy H̄", None if row["entropy"] is None else f"{row['entropy']:.2f}"),
+        ("L at its optimum", _optimum((card.get("posterior") or {}).get("v"))),
         ("size", _size(row["bytes"])),
     ]
     return [(key, str(value)) for key, value in lines if value]
+
+
+def _optimum(v: Any) -> str | None:
+    """ "v = 0.93 to 1.21 by kernel (1 at the optimum)", as the last updates of training found."""
+    found = [x for x in v.values() if isinstance(x, int | float)] if isinstance(v, Mapping) else []
+    return f"v = {min(found):.2f} to {max(found):.2f} by kernel (1 at the optimum)" if found else None
 
 
 def _unrolled(record: Mapping[str, Any]) -> str:

@@ -22,11 +22,12 @@ STORED = {
     "zero_filled": "zero_filled",
     "deterministic": "deterministic",
     "std": "uncertainty_std",
+    "error_std": "error_std",
     "bound": "error_bound",
 }
 OPTIONAL = "deterministic"  # nearly the mean: the first image to go
 VISIBILITY = "visibility/"  # before the text of a template
-MAPS = {"std": "viridis", "bound": "plasma"}
+MAPS = {"std": "viridis", "error_std": "plasma", "bound": "plasma"}
 
 
 def page_data(result: Result, *, limit: int) -> tuple[dict[str, Any], list[str]]:

@@ -23,6 +23,7 @@ SHOWN = {  # datasets of the file that a page shows, and as what
     "deterministic": "deterministic image",
     "zero_filled": "zero-filled image",
     "target": "truth",
+    "error_std": "expected error",
     "error_bound": "calibrated error bound",
     "mask": "mask",
     "samples": "samples",
@@ -160,7 +161,12 @@ def reading_section(result: Result) -> str:
             "The standard deviation says how much the reconstruction varies with the weights of the model. Where all "
             "draws make the same mistake it is small, and the mistake remains."
         )
-    elif "uncertainty_std" in result.others:
+    if "error_std" in result.others:
+        texts.append(
+            "The expected error is the standard deviation of the image's error at every pixel, learned on subjects "
+            "that the model was not trained on. It has the size of errors on average, and does not know each of them."
+        )
+    if not is_mean(result) and "uncertainty_std" in result.others:
         texts.append("The standard deviation is what the network expects its error to be; it may be wrong about it.")
     return "".join(map(paragraph, texts))
 

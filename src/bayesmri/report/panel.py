@@ -29,6 +29,7 @@ QUANTILE = 0.995  # of the reference image, shown white: a few bright vessels mu
 LETTER, LINE, MOST_LINES = 0.075, 0.16, 12  # inches of a caption's letter and line; of these, the most
 RED = "#b00020"
 ERROR = "error, % of white"
+ERROR_STD = "expected error, % of white"
 SCALES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -77,12 +78,14 @@ def comparison(
     std: tuple[Image, int] | None = None,
     predicted: bool = False,
     bound: tuple[Image, float] | None = None,
+    error_std: Image | None = None,
 ) -> list[Tile]:
     """The tiles truth | estimates… | std | error bound | error of the last estimate, as far as they are known.
 
     metrics: of the whole volume, by the estimate's name, for the small line under its title.
     std: the pixelwise standard deviation, and of how many samples; predicted: from these, of many more. Of 0 samples it
         is what the network itself predicts.
+    error_std: σ_total, the expected size of the error.
     bound: of the error at every pixel, and its level. Bound and error are shown in the same colours and scale.
     """
     known = metrics or {}
@@ -95,6 +98,9 @@ def comparison(
         style = std_style(std[0], window(tiles[0][1] if tiles else std[0]))
         origin = f"{'predicted from' if predicted else 'of'} {std[1]} samples" if std[1] else "predicted"
         tiles.append((f"Std ×{style.scale:g}\n{origin}", std[0], style))
+    if error_std is not None:
+        style = replace(bound_style(error_std, window(tiles[0][1] if tiles else error_std)), label=ERROR_STD)
+        tiles.append((f"Expected error ×{style.scale:g}\nstd, learned", error_std, style))
     if bound is not None:
         style = bound_style(bound[0], window(tiles[0][1] if tiles else bound[0]))
         tiles.append((f"Error bound ×{style.scale:g}\ncalibrated at {percent(bound[1])} %", bound[0], style))

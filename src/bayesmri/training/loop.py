@@ -34,7 +34,7 @@ class Report:
     """What the loop says about itself every `log_every` steps.
 
     S, T, rho, momentum: None for a network; rho also where it is T/S, momentum where there is none.
-    posterior: H̄, KL, tr LLᵀ, log det LLᵀ and f(L), where θ is drawn.
+    posterior: H̄, KL, tr LLᵀ, log det LLᵀ and f(L), where θ is drawn; v: by kernel, 1 where L is at its optimum.
     """
 
     step: int
@@ -47,7 +47,7 @@ class Report:
     seconds_per_step: float
     elapsed: float
     seconds_left: float
-    posterior: dict[str, float] = field(default_factory=dict)
+    posterior: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,9 @@ class _Window:
             seconds_per_step=pace,
             elapsed=state.elapsed,
             seconds_left=max(0.0, left),
-            posterior={} if state.spread is None else spread_facts(state.spread.L, config.posterior),
+            posterior={}
+            if state.spread is None
+            else {**spread_facts(state.spread.L, config.posterior), "v": state.spread.stationarity(config.posterior)},
         )
 
 

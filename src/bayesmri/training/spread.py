@@ -1,7 +1,7 @@
 """The learned spread L of a stochastic run: how it starts, how it moves, what is said about it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -12,9 +12,12 @@ from bayesmri.model import Learned, Model
 from bayesmri.posterior.block_gaussian import check_L, initial_L
 from bayesmri.posterior.kl import divergence, entropy, log_det, penalty, trace
 from bayesmri.posterior.prox import prox_divergence
+from bayesmri.posterior.triangular import diagonal
 from bayesmri.training.block_adam import BlockAdam
 
 PREFIX = "L."  # of L's gradients and values beside those of θ
+PULL = "pull."  # of what is gathered of ⟨∂J/∂L, L⟩
+MEMORY = 0.995  # of that: about 200 updates, for one is mostly noise
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,15 @@ class PosteriorConfig:
 
 @dataclass(eq=False)
 class Spread:
-    """L by kernel, its optimiser and its moving average, where there is one."""
+    """L by kernel, its optimiser and its moving average, where there is one.
+
+    pull: moving average of ⟨∂J/∂L, L⟩ by kernel, and under "" the weight that it has gathered.
+    """
 
     L: dict[str, Tensor]
     adam: BlockAdam
     average: dict[str, Tensor] | None
+    pull: dict[str, Tensor] = field(default_factory=dict)
 
     def best(self) -> dict[str, Tensor]:
         """The L to validate and to save."""
@@ -82,6 +89,8 @@ class Spread:
     def update(self, grads: Mapping[str, Tensor], config: PosteriorConfig, *, factor: float, decay: float) -> None:
         """One step on J and the prox of f, then the moving average; factor is the schedule's."""
 
+        self._gather(grads)
+
         def prox(l: Tensor, h: Tensor) -> Tensor:
             return prox_divergence(l, h, alpha=config.alpha, beta=config.beta)
 
@@ -89,9 +98,30 @@ class Spread:
         for name, average in (self.average or {}).items():
             average.lerp_(self.L[name], 1 - decay)  # triangles with positive diagonal stay such
 
+    def _gather(self, grads: Mapping[str, Tensor]) -> None:
+        found = {name: (grads[name] * l).sum().double().cpu() for name, l in self.L.items()}
+        for name, value in (*found.items(), ("", torch.ones((), dtype=torch.float64))):
+            self.pull[name] = torch.lerp(self.pull.get(name, torch.zeros_like(value)), value, 1 - MEMORY)
+
+    def stationarity(self, config: PosteriorConfig) -> dict[str, float]:
+        """v = ⟨∂J/∂L, L⟩ / [2β(p − α tr LLᵀ)] by kernel, of the last few hundred updates: 1 where L is at its optimum.
+
+        Above 1 the data pull L together, below 1 the penalty still widens it. Nothing before the first update or
+        without β.
+        """
+        if not self.pull or not config.beta:
+            return {}
+        gathered = float(self.pull[""])
+        found = {}
+        for name, l in self.L.items():
+            room = diagonal(l).numel() - config.alpha * float(l.detach().double().square().sum())
+            found[name] = float(self.pull[name]) / gathered / (2 * config.beta * room) if room else 0.0
+        return found
+
     def state(self) -> dict[str, Tensor]:
-        """L and its moments by name; the average is in the model."""
-        return {PREFIX + name: l.detach() for name, l in self.L.items()} | self.adam.state()
+        """L, its moments and the pull on it by name; the average is in the model."""
+        pull = {PULL + name: value for name, value in self.pull.items()}
+        return {PREFIX + name: l.detach() for name, l in self.L.items()} | self.adam.state() | pull
 
     @torch.no_grad()
     def restore(self, state: Mapping[str, Tensor], average: Mapping[str, Tensor]) -> None:
@@ -99,6 +129,7 @@ class Spread:
         for name, l in self.L.items():
             l.copy_(state[PREFIX + name])
         self.adam.restore(state)
+        self.pull = {name.removeprefix(PULL): t.clone() for name, t in state.items() if name.startswith(PULL)}
         for name, tensor in (self.average or {}).items():
             tensor.copy_(average[name])
 

@@ -167,7 +167,8 @@ def as_model(config: TrainConfig, state: State, card: Mapping[str, Any]) -> Mode
     if state.spread is not None:
         L = {name: l.detach().cpu().clone() for name, l in state.spread.best().items()}
         posterior = BlockGaussian({name: w.detach() for name, w in reg.weights().items()}, L)
-        facts = {"posterior": spread_facts(L, config.posterior)}
+        v = state.spread.stationarity(config.posterior)
+        facts = {"posterior": {**spread_facts(L, config.posterior), **({"v": v} if v else {})}}
     S = unrolled_steps(config.unroll, max(0, state.step - 1)) if config.unrolled else 1
     return Model(
         regularizer=reg,

@@ -95,7 +95,7 @@ function imageTiles() {
   const { layers, error, samples } = report;
   const greys = ["truth", "zero_filled", "mean"].filter((name) => layers[name]);
   const seen = Object.keys(layers).filter((name) => name.startsWith("visibility/"));
-  const maps = [...seen, "bound", "std"].filter((name) => layers[name]);
+  const maps = [...seen, "bound", "error_std", "std"].filter((name) => layers[name]);
   return [
     ...greys.map((name) => greyTile(name, layers[name])),
     ...(maps.length || error ? [overlayTile()] : []),

@@ -1,0 +1,109 @@
+"""Posteriors of a model in closed form, for as many β as wanted from one curvature."""
+
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bayesmri.checkpoint import load_model, save_model
+from bayesmri.config import parse, read_toml
+from bayesmri.data.dataset import Dataset, generator
+from bayesmri.errors import ConfigError
+from bayesmri.evaluation.cohort import beta_of
+from bayesmri.io.atomic import check_target
+from bayesmri.model import Model
+from bayesmri.posterior.block_gaussian import BlockGaussian
+from bayesmri.posterior.kl import entropy
+from bayesmri.posterior.laplace import closed_form
+from bayesmri.recon.files import Progress
+from bayesmri.recon.method import model_name
+from bayesmri.runs import locate
+from bayesmri.training.curvature import curvature, total_curvature
+from bayesmri.training.settings import TrainConfig
+from bayesmri.training.spread import PosteriorConfig, spread_facts
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """β and α of the posteriors. probes: backward passes, one for each element. recipe: where elements come from."""
+
+    betas: tuple[float, ...]
+    alpha: float = 10.0
+    probes: int = 300
+    recipe: Path | None = None
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.betas or len(set(self.betas)) < len(self.betas):
+            raise ConfigError("got no beta, or one twice, expected one or more different ones, such as --beta 1e-8")
+        if not all(0 < beta < float("inf") for beta in (*self.betas, self.alpha)) or self.probes < 1:
+            raise ConfigError(
+                f"got betas {self.betas}, alpha {self.alpha:g}, {self.probes} probes, expected all above 0"
+            )
+
+
+def posterior_file(run: Path, out: Path, sweep: Sweep, *, progress: Progress | None = None) -> dict[str, Any]:
+    """The model of a run with the posterior of every β: `out` (.json) for one, NAME-BETA.json in a folder for more."""
+    recipe = sweep.recipe or run / "config.toml"
+    if not recipe.is_file():
+        raise ConfigError(f"got {recipe} to say where data are, expected a file: give one with --config")
+    path = locate(run)
+    targets = _targets(out, model_name(str(run)), sweep.betas)
+    for target in targets:
+        check_target(target)
+        check_target(target.with_suffix(".safetensors"))
+    model = load_model(path)
+    settings = parse(TrainConfig, read_toml(recipe))
+    matched = replace(settings, mask=replace(settings.mask, acceleration=model.acceleration or 4.0))
+    dataset = Dataset(matched.data, matched.recipe(), seed=sweep.seed)
+    began = time.perf_counter()
+    with progress(sweep.probes) if progress else nullcontext(_nothing) as advance:
+        elements = (dataset.element(i, 0) for i in range(sweep.probes))
+        H = curvature(model, elements, matched.loss, generator(sweep.seed, "probes"), advance)
+    seconds, rows = time.perf_counter() - began, []
+    for beta, target in zip(sweep.betas, targets, strict=True):
+        L = closed_form(H, alpha=sweep.alpha, beta=beta)
+        made = with_posterior(model, L, alpha=sweep.alpha, beta=beta)
+        save_model(target, made)
+        rows.append({"beta": beta, "entropy": float(entropy(L)), "output": str(target)})
+    return {"model": str(path), "curvature": total_curvature(H), "seconds": seconds, "rows": rows} | _own(model)
+
+
+def with_posterior(model: Model, L: dict[str, Any], *, alpha: float, beta: float) -> Model:
+    """Predictor, head and bounds were of other draws, and stay behind."""
+    theta = {name: w.detach() for name, w in model.regularizer.weights().items()}
+    facts = spread_facts(L, PosteriorConfig(kind="gaussian", alpha=alpha, beta=beta))
+    card = {key: value for key, value in model.card.items() if key not in ("predictor", "error_head", "results")}
+    card |= {
+        "entropy": facts["entropy"],
+        "posterior": {**facts, "alpha": alpha, "beta": beta, "origin": "closed form, by Gauss and Newton"},
+    }
+    return replace(
+        model,
+        posterior=BlockGaussian(theta, L),
+        predictor=None,
+        error_head=None,
+        calibrations=(),
+        error_calibrations=(),
+        card=card,
+    )
+
+
+def _own(model: Model) -> dict[str, Any]:
+    """What the model came with, to compare with."""
+    if not model.stochastic:
+        return {"own": None}
+    return {"own": {"entropy": float(entropy(model.distribution().blocks)), "beta": beta_of(model.card)}}
+
+
+def _targets(out: Path, name: str, betas: tuple[float, ...]) -> list[Path]:
+    if len(betas) == 1 and out.suffix == ".json":
+        return [out]
+    if out.suffix == ".json":
+        raise ConfigError(f"got {len(betas)} betas for the one file {out.name}, expected a folder; leave .json away")
+    return [out / f"{name}-beta-{beta:.0e}.json" for beta in betas]
+
+
+def _nothing() -> None:
+    """No progress to show."""

@@ -1,0 +1,132 @@
+"""Elements with a few draws: what the predictor of σ̂ and the head of σ_total learn from, kept in a folder.
+
+Element i is a function of (model, data, seed, i) alone, so that a folder can be filled in several goes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from bayesmri.complexes import rss
+from bayesmri.data.dataset import Batch, Dataset, generator
+from bayesmri.errors import DivergedError, ModelError
+from bayesmri.io.atomic import atomic_path
+from bayesmri.model import Model
+from bayesmri.posterior.evidence import Evidence, evidence
+from bayesmri.posterior.predictor import Few
+from bayesmri.regularizers.base import Bound, ParametricRegularizer
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Slices of one shape with N draws each.
+
+    seen: what the reconstruction at the mean of θ says. Y: the truth, (B, H, W), in the model's scale.
+    deviations: X_i − X_μ of every draw, (B, N, H, W) in half precision.
+    coil_distance: (Σ_q |x_{i,q} − x_{μ,q}|²)^{1/2} of every draw, likewise.
+    """
+
+    seen: Evidence
+    Y: Tensor
+    deviations: Tensor
+    coil_distance: Tensor
+
+    def to(self, device: torch.device | str) -> "Drawn":
+        return Drawn(*(getattr(self, part.name).to(device) for part in fields(self)))
+
+    def __len__(self) -> int:
+        return len(self.Y)
+
+    @property
+    def N(self) -> int:
+        return self.deviations.shape[1]
+
+    def slice(self, i: int) -> "Drawn":
+        """The i-th as a batch of one."""
+        seen = Evidence(*(part[i : i + 1] for part in self.seen))
+        return Drawn(seen, *(part[i : i + 1] for part in (self.Y, self.deviations, self.coil_distance)))
+
+    def few(self, chosen: Tensor) -> Few:
+        """The moments of the draws of these indices, as a reconstruction has them of its samples."""
+        d = self.deviations[:, chosen].float()
+        mean = self.seen.at_mean + d.mean(dim=1)
+        power = self.coil_distance[:, chosen].float().square().mean(dim=1)
+        return Few(self.seen.at_mean, self.seen.zero_filled, mean, d.var(dim=1, correction=0), power, len(chosen))
+
+    def flip(self, axes: list[int]) -> "Drawn":
+        """Turned over along these of the axes −2 and −1."""
+        Y, d, c = (part.flip(axes) for part in (self.Y, self.deviations, self.coil_distance))
+        return Drawn(self.seen.flip(axes), Y, d, c)
+
+
+@torch.no_grad()
+def draw(model: Model, batch: Batch, N: int, rng: torch.Generator) -> Drawn:
+    """N draws of θ, each serving all slices of the batch, on whose device all is computed."""
+    reg, posterior = model.regularizer, model.distribution().to(batch.z.device)
+    if not posterior.stochastic or not isinstance(reg, ParametricRegularizer):
+        raise ModelError(
+            "got a model without a posterior, which has no samples to learn from, expected one with a posterior"
+        )
+    D = model.scheme.data_term(batch.z, batch.mask, batch.s)
+
+    def solved(bound: Bound) -> Tensor:
+        return model.scheme.run(D, bound)
+
+    x = solved(reg.bind({name: w.detach() for name, w in posterior.mean().items()}))
+    X, deviations, distances = rss(x), [], []
+    for _ in range(N):
+        x_i = solved(reg.bind(posterior.sample(rng)))
+        deviations.append((rss(x_i) - X).half())
+        distances.append(rss(x_i - x).half())
+    seen = evidence(x, batch.z, batch.mask)
+    found = Drawn(seen, batch.Y, torch.stack(deviations, dim=1), torch.stack(distances, dim=1))
+    if not all(bool(part.isfinite().all()) for part in (X, found.deviations, found.coil_distance)):
+        raise DivergedError(
+            "a sample of a training slice holds NaN or Inf, expected finite images to learn from; the model diverges "
+            "on the data it was trained on, take another"
+        )
+    return found
+
+
+def drawn(
+    model: Model,
+    dataset: Dataset,
+    elements: range,
+    N: int,
+    *,
+    seed: int,
+    device: torch.device | str = "cpu",
+    folder: Path | None = None,
+) -> Iterator[Drawn]:
+    """Elements one by one: computed on the device, kept on the CPU; those that a folder holds are read from it."""
+    for i in elements:
+        path = None if folder is None else folder / f"element-{i:06d}.safetensors"
+        kept = None if path is None else _read(path)
+        if kept is None or kept.N < N:
+            batch = dataset.element(i, 0).to(device)
+            kept = draw(model, batch, N, generator(seed, "drawn", i)).to("cpu")
+            if path is not None:
+                _write(path, kept)
+        yield kept
+
+
+def _write(path: Path, found: Drawn) -> None:
+    parts = found.seen._asdict() | {name: getattr(found, name) for name in ("Y", "deviations", "coil_distance")}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as temporary:
+        save_file({name: part.contiguous() for name, part in parts.items()}, temporary)
+
+
+def _read(path: Path) -> Drawn | None:
+    """None where there is none, or none that is whole."""
+    try:
+        parts = load_file(path)
+        rest = [parts.pop(name) for name in ("Y", "deviations", "coil_distance")]
+        return Drawn(Evidence(**parts), *rest)
+    except (OSError, SafetensorError, KeyError, TypeError):
+        return None

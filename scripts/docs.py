@@ -83,6 +83,7 @@ PLANS: dict[str, Plan] = {
     "reliability": Plan("everything", {"samples": 16, "slices": 1}),
     "holdout": Plan("everything", {"slices": 1, "accelerations": (4.0, 8.0)}, models=("tdv-r4", "tdv-r8")),
     "hallucination": Plan("measured", {"samples": 16, "slices": 1}, charts=True),
+    "visibility": Plan("everything", {"samples": 4, "slices": 4, "track": "single"}),
     "compare": Plan("numbers", about=f"{FORMER}, by a former model of one coil and networks that are not shipped"),
     "entropy": Plan("numbers", about=f"{FORMER}, by models trained with four values of β, which are not shipped"),
     "acceleration": Plan("measured", {"samples": 8, "slices": 1}),

@@ -1,7 +1,7 @@
 """Fits the weights of visibility on training subjects: python scripts/fit_visibility.py [--data DIR] [-o FILE].
 
 Structures are planted into the middle slices of every fully sampled volume, which is then undersampled and
-reconstructed by the shipped models, with one coil and with an array, at R = 4 and 8. No validation data is read.
+reconstructed by the shipped models, with one coil at R = 4 and 8 and with an array at R = 4. No validation data is read.
 """
 
 import argparse
@@ -31,7 +31,6 @@ SETTINGS: tuple[tuple[Track, float, str], ...] = (
     ("single", 4, "tdv-r4"),
     ("multi", 4, "tdv-r4"),
     ("single", 8, "tdv-r8"),
-    ("multi", 8, "tdv-r8"),
 )
 
 
@@ -63,7 +62,7 @@ def fit(data: Path, *, slices: int, seed: int) -> Weights:
         command="scripts/fit_visibility.py", config=config, seed=seed, inputs=used, threads=torch.get_num_threads()
     )
     origin.pop("processor", None)
-    about = f"fitted on {len(used)} training volumes with tdv-r4 and tdv-r8, one coil and arrays, R = 4 and 8"
+    about = f"fitted on {len(used)} training volumes with tdv-r4 and tdv-r8, one coil at R = 4 and 8, arrays at R = 4"
     return fitted(samples, {"about": about, **origin})
 
 

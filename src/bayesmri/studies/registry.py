@@ -31,6 +31,10 @@ STUDIES: dict[str, Kind] = {
         "structures planted and erased: is the standard deviation large where they come out wrong?",
         several_models=True,
     ),
+    "visibility": Kind(
+        "structures planted: does visibility, or the standard deviation, tell which come out wrong?",
+        several_models=True,
+    ),
     "compare": Kind(
         "posterior, dropout, predicted variance and ensembles at equal compute",
         several_models=True,

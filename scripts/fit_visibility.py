@@ -1,7 +1,7 @@
 """Fits the weights of visibility on training subjects: python scripts/fit_visibility.py [--data DIR] [-o FILE].
 
 Structures are planted into the middle slices of every fully sampled volume, which is then undersampled and
-reconstructed by the shipped models, with one coil at R = 4 and 8 and with an array at R = 4. No validation data is read.
+reconstructed by the shipped models, one coil at R = 4 and 8 and an array at R = 4. No validation data is read.
 """
 
 import argparse

@@ -167,7 +167,7 @@ def test_redrawing_gives_the_same_figure(
     asked = request(models, "wide", scans / "one.h5", slices=1, samples=2)
     if name == "acceleration":
         asked = replace(asked, accelerations=(4.0, 2.0))
-    if name in ("hallucination", "compare"):
+    if name in ("hallucination", "visibility", "compare"):
         big = PhantomRequest("head", "PD", (96, 90))
         simulate_file(big, tmp_path / "big.h5", coils=1, snr_db=30, seed=1)
         asked = replace(asked, data=tmp_path / "big.h5")

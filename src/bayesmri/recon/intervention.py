@@ -107,6 +107,6 @@ def whatif_file(
         check_target(target, *sources, force=force)
     check_ending(out)
     kspace = read_kspace(path)
-    from bayesmri.recon.whatif_work import whatif_to
+    from bayesmri.recon.whatif import whatif_to
 
     return whatif_to(kspace, path, targets, asked, options, sampling)

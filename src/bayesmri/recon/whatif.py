@@ -8,7 +8,9 @@ image follows the data, and 0 where it stays as it was: then the model, and not 
 
 import math
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,22 +22,32 @@ from bayesmri.analysis.profiles import disc
 from bayesmri.analysis.sight import noise_of_coils
 from bayesmri.complexes import rss
 from bayesmri.errors import DataError
+from bayesmri.io.atomic import atomic_paths
 from bayesmri.io.geometry import center_window
+from bayesmri.io.inspect import data_messages
+from bayesmri.io.provenance import provenance
+from bayesmri.io.write_h5 import write_reconstruction
 from bayesmri.kspace import KSpace
 from bayesmri.physics.data_terms import Coupled, DataTerm
 from bayesmri.physics.fourier import fft2c
+from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.choice import chosen
 from bayesmri.recon.grid import check_as_encoded
 from bayesmri.recon.intervention import Intervention, Kind
-from bayesmri.recon.method import Method, make_method
+from bayesmri.recon.method import Method, make_method, model_name
+from bayesmri.recon.outputs import pixel_aspect
 from bayesmri.recon.reconstruct import begin_slice
 from bayesmri.recon.request import Options
 from bayesmri.recon.sound import check_finite, zero_filled
+from bayesmri.recon.undersample import single_coil, undersample
 from bayesmri.recon.visibility import sight_of
+from bayesmri.report.panel import ERROR, GREY, PanelStyle, fitting_scale, panel, window
+from bayesmri.runs import locate
 
 Floats = NDArray[np.float64]
 Image = NDArray[np.float32]
 
+VERBS = {"erase": "taken out", "plant": "put in"}
 CLEAR, SMALL = 0.75, 0.25  # shares that are carried, or not
 AUDIBLE = 3.0  # times the noise, below which the data says nothing for certain
 LEAST = 1e-3  # of a pixel, which stays where more would be taken
@@ -187,3 +199,78 @@ def _held(D: DataTerm, phase: Tensor, a: Floats) -> tuple[float, float | None]:
     sigma = noise_of_coils(sight.z, sight.mask)
     units = math.sqrt(2 * float(np.sum(power[sigma > 0] / sigma[sigma > 0] ** 2))) if (sigma > 0).any() else None
     return min(1.0, float(power.sum()) / max(whole, 1e-30)), units
+
+
+def whatif_to(
+    kspace: KSpace,
+    path: Path,
+    targets: dict[str, Path],
+    asked: Intervention,
+    options: Options,
+    sampling: Sampling | None,
+) -> dict[str, Any]:
+    """Ask and write; returns JSON values."""
+    said = data_messages(kspace)
+    if options.single_coil:
+        kspace = single_coil(kspace)
+    if sampling is not None:
+        kspace = undersample(kspace, sampling, otherwise=f"leave {sampling.given} out to take it as it is")
+    options, choice = chosen(options, kspace)
+    found = whatif(kspace, asked, options)
+    facts = whatif_facts(found, asked)
+    named = options if options.model is None else replace(options, model=model_name(options.model))
+    config = {"model": named.model, "method": None if named.model else named.method, **asdict(asked)}
+    config |= {"sampling": None if sampling is None else asdict(sampling)}
+    model = [locate(Path(options.model))] if isinstance(options.model, str) else []
+    seed = None if sampling is None else sampling.seed
+    origin = provenance(
+        command="whatif", config=config, seed=seed, inputs=[path, *model], threads=torch.get_num_threads()
+    )
+    with atomic_paths(list(targets.values())) as paths:
+        made = dict(zip(targets, paths, strict=True))
+        images = {"before": found.before[None], "after": found.after[None], "change": found.change[None]}
+        told = {"after": {key: value for key, value in facts.items() if value is not None}}
+        write_reconstruction(made["h5"], images, header=kspace.header, provenance=origin, about=told)
+        if "png" in made:
+            write_picture(made["png"], found, pixel_aspect(kspace.header))
+    return {
+        "file": path.name,
+        **({} if choice is None else {"chosen": choice}),
+        **facts,
+        "seconds": found.seconds,
+        "outputs": [str(target) for target in targets.values()],
+        **said.as_json(),
+    }
+
+
+def whatif_facts(found: WhatIf, asked: Intervention) -> dict[str, Any]:
+    """JSON values."""
+    return {
+        "kind": found.kind,
+        "slice": found.slice,
+        "x": asked.x,
+        "y": asked.y,
+        "r": asked.r,
+        "contrast": asked.contrast,
+        "method": found.method,
+        "carried": found.carried,
+        "came_back": found.came_back,
+        "kept": found.kept,
+        "noise_units": found.noise_units,
+        "verdict": found.verdict,
+    }
+
+
+def write_picture(path: Path, found: WhatIf, aspect: float) -> None:
+    """Before | as asked | after | the change asked for | the change seen, both in one scale."""
+    asked, seen = np.abs(found.change), np.abs(found.after - found.before)
+    scale = fitting_scale(np.maximum(asked, seen), window(found.before))
+    style = PanelStyle(cmap="inferno", scale=scale, label=ERROR.replace("error", "change"))
+    tiles = [
+        ("Before\n" + found.method, found.before, GREY),
+        (f"{VERBS[found.kind].capitalize()}\nas asked for", np.maximum(found.before + found.change, 0), GREY),
+        ("After\nscanned and reconstructed again", found.after, GREY),
+        (f"Asked ×{scale:g}\n{100 * found.kept:.0f} % of its energy measured", asked, style),
+        (f"Seen ×{scale:g}\n{100 * found.carried:.0f} % of its contrast", seen, style),
+    ]
+    panel(path, tiles, pixel_aspect=aspect)

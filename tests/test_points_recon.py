@@ -23,10 +23,10 @@ from bayesmri.kspace import Header, KSpace
 from bayesmri.model import Coils, LearnedConfig, Model, build
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import MaskSpec
+from bayesmri.physics.measured import measured_lines
 from bayesmri.physics.pattern import kind_of, mask_notes
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.files import PhantomRequest, reconstruct_file, simulate_file
-from bayesmri.recon.lines import measured_lines
 from bayesmri.recon.reconstruct import reconstruct
 from bayesmri.recon.request import MethodName, Options
 from bayesmri.recon.samples import column_std

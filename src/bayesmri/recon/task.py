@@ -9,10 +9,10 @@ from bayesmri.errors import ConfigError
 from bayesmri.kspace import KSpace
 from bayesmri.physics.data_terms import DataTerm
 from bayesmri.physics.espirit import FEWEST
+from bayesmri.physics.measured import central_lines, measured_lines
 from bayesmri.physics.sense import sensitivity_sets
 from bayesmri.recon.check import Scan
 from bayesmri.recon.grid import Padding
-from bayesmri.recon.lines import central_lines, measured_lines
 from bayesmri.recon.method import Method
 from bayesmri.recon.samples import Window
 

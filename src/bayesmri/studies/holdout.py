@@ -28,8 +28,8 @@ COLOURS = {"single": BLUE, "multi": ORANGE}
 MARKERS = "osD^v"
 ANATOMIES = {
     "knee": ("knee",),
-    "heart": ("heart", "cine", "cardiac"),
     "chest": ("chest", "lung", "thorax"),
+    "heart": ("heart", "cine", "cardiac"),
     "neck": ("neck", "spine", "cervical"),
     "low-field head": ("0.055", "lowfield"),
     "head": ("head", "brain", "t1", "t2", "flair"),

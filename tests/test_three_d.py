@@ -144,6 +144,7 @@ def test_slices_in_dimension_2_are_warned_of(tmp_path: Path) -> None:
 
 def test_maps_of_3d_scans_are_of_the_slices_of_the_readout(tmp_path: Path) -> None:
     k, maps = drawn(3, 10, 9, 12), drawn(3, 10, 9, 12, seed=1)
+    k[:, 5, 4, 6] = 100  # k-space peaks
     write_cfl(tmp_path / "k", k.transpose(1, 2, 3, 0))
     write_cfl(tmp_path / "s", maps.transpose(1, 2, 3, 0))
     found = read_sensitivities(tmp_path / "s.cfl", read_cfl(tmp_path / "k"))

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmri.errors import DataError, MaskError
-from bayesmri.io.layout.energy import power, quantised
+from bayesmri.io.layout.energy import power, punctured, quantised
 from bayesmri.io.layout.extent import extent, lacks
 from bayesmri.io.layout.given import NOTHING, Given
 from bayesmri.io.layout.overrule import check_stored, overruled, row_mask
-from bayesmri.io.layout.pattern import Pattern, along_rows, check_slices, pattern, slice_lines
+from bayesmri.io.layout.pattern import Pattern, along_rows, check_coils, check_slices, pattern, slice_lines
 from bayesmri.io.layout.turn import NOTE, turned
 from bayesmri.kspace import Header, KSpace, check_finite, check_grid
 
@@ -37,7 +37,7 @@ def finish(
     if not energy.points.any():
         where = "no acquired line: every column is zero" if mask is None else "zeros alone on the acquired lines"
         raise DataError(f"k-space holds {where}; there is nothing to reconstruct")
-    found = pattern(energy.points, mask=mask, coarse=quantised(z))
+    found = pattern(energy.points, mask=mask, coarse=quantised(z) and not punctured(z, energy.points))
     rows = row_mask(mask)
     if rows is not None or (mask is None and along_rows(found.held)):
         side = turned(KSpace(z, np.ones(z.shape[-1], dtype=bool), header, truth), mask=rows)
@@ -47,6 +47,7 @@ def finish(
         check_stored(found, mask)
     check_slices(energy.slices, found.held)
     check_one_mask(slice_lines(energy.lines, found.held.columns), found, known=mask is not None)
+    check_coils(z, found.held)
     check_scale(z)
     warnings: tuple[str, ...] = ()
     if given.mask is not None and not found.mask.all():

@@ -11,6 +11,7 @@ from bayesmri.io.acquired import finish
 from bayesmri.io.guard import byte_budget, check_bytes, damaged_as_format_error, one_line, regular_file, sizes
 from bayesmri.io.layout.array import checked
 from bayesmri.io.layout.axes import Arranged, arrange
+from bayesmri.io.layout.bart_axes import check_dimensions
 from bayesmri.io.layout.given import NOTHING, Given
 from bayesmri.io.safe_h5 import to_complex64
 from bayesmri.io.three_d import looks_like_slices, slices_of_3d
@@ -45,6 +46,7 @@ def read_cfl(path: Path, *, budget: int | None = None, given: Given = NOTHING) -
     array, dims = _read(path, budget)
     if given.axes is None:
         _refuse_other_layouts(path, dims)
+        check_dimensions(array)
         found = Arranged(*_to_slices(array))
     else:
         found = arrange(array, given.axes)

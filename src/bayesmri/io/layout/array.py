@@ -14,6 +14,7 @@ from bayesmri.io.layout.numbers import as_complex
 from bayesmri.io.layout.overrule import stored_mask
 from bayesmri.io.layout.roles import check_roles
 from bayesmri.io.layout.spectrum import in_kspace
+from bayesmri.io.layout.third import check_coils
 from bayesmri.kspace import Header, KSpace
 
 BY_NUMBER = {2: ("row", "column"), 3: ("coil", "row", "column"), 4: ("slice", "coil", "row", "column")}
@@ -48,6 +49,7 @@ def arranged(
         )
     found = assumed(values, by_number[values.ndim], certain=certain)
     check_roles(values, by_number[values.ndim])
+    check_coils(values, by_number[values.ndim])
     return found
 
 

@@ -13,6 +13,7 @@ GAP = 1.5  # decades without any line between rounding noise and the faintest ac
 VALLEY, BIN = 1.0, 0.25  # decades without points, but for some of Rayleigh's lower tail
 TAIL = 0.002  # of the points
 MODE = 0.02  # of the points, at least, on each side of the valley
+BRIGHT, HOLES = 4.0, 0.1  # quanta around a zero that was not rounded; share of such points that are no accident
 QUANTUM, WHOLE = 0.05, 16.5  # of the values, at least, are 1 to 16 times the smallest: stored as integers
 
 
@@ -114,3 +115,25 @@ def quantised(z: NDArray[np.complex64]) -> bool:
         return False
     steps = parts[parts < WHOLE * parts.min()] / parts.min()
     return len(steps) > QUANTUM * len(parts) and bool(np.abs(steps - np.round(steps)).max() < 1e-3)
+
+
+def punctured(z: NDArray[np.complex64], p: Real) -> bool:
+    """Whether zeros lie among values too large to be rounded to zero: points that were not acquired.
+
+    Of integers z (slices, Q, H, W) with the power p (H, W). Rows and columns that are empty everywhere do not count.
+    """
+    parts = np.abs(z[len(z) // 2].view(np.float32))
+    quantum = float(parts[parts > 0].min(initial=np.inf))
+    box = p[p.any(axis=1)][:, p.any(axis=0)]
+    there = box > 0
+    around = _around(np.sqrt(box)) / np.maximum(_around(there.astype(np.float64)), 1)
+    bright = around > BRIGHT * quantum * np.sqrt(2 * z.shape[0] * z.shape[1])
+    return bool((bright & ~there).sum() > HOLES * max(1, int(bright.sum())))
+
+
+def _around(a: Real) -> Real:
+    """Sums of 5 x 5 neighbours."""
+    wide = np.pad(a, 2)
+    H, W = a.shape
+    rows = sum((wide[i : i + H] for i in range(1, 5)), wide[:H])
+    return np.asarray(sum((rows[:, i : i + W] for i in range(1, 5)), rows[:, :W]))

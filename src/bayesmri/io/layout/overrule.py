@@ -1,12 +1,14 @@
 """Masks that are said: by the file, which must agree with its data, and by the user, whose word overrules ours."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesmri.errors import DataError, MaskError
 from bayesmri.io.layout.energy import Real
 from bayesmri.io.layout.extent import lacks
-from bayesmri.io.layout.pattern import SCATTERED, Pattern
+from bayesmri.io.layout.pattern import SCATTERED, Pattern, scattered
 
 Bool = NDArray[np.bool_]
 
@@ -52,6 +54,11 @@ def check_stored(found: Pattern, mask: Bool) -> None:
         raise MaskError(
             f"the mask calls {int(mask.sum())} lines acquired, of which {empty} hold nothing but zeros or rounding "
             "noise, expected the lines that were measured; correct the mask or leave it out"
+        )
+    elif scattered(replace(found.held, columns=found.held.columns & mask)):
+        raise MaskError(
+            f"the mask calls {int(mask.sum())} whole lines acquired, of which many points hold nothing but zeros, "
+            "expected the points that were measured, one value per row and column; correct the mask or leave it out"
         )
 
 

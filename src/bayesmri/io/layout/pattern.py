@@ -104,6 +104,22 @@ def check_slices(amplitude: NDArray[np.float32], found: Held) -> None:
             )
 
 
+def check_coils(z: NDArray[np.complex64], found: Held) -> None:
+    """Points that some coils hold are held by all that have any signal; rounding noise is told in the middle slice."""
+    if found.quantised:
+        return
+    n, middle = int(found.points.sum()), len(z) // 2
+    for s, q in np.ndindex(z.shape[:2]):
+        a = np.abs(z[s, q])
+        least = point_threshold(a[a > 0].astype(np.float64)) if s == middle and a.any() else 0.0
+        lacking = int((found.points & (a <= least)).sum())
+        if SCATTERED * n < lacking and a.any():
+            raise MaskError(
+                f"slice {s}, coil {q} lacks {lacking} of {n} points of k-space that other coils or slices hold, "
+                "expected one mask for all slices and coils; split the file by its masks"
+            )
+
+
 def slice_lines(lines: Real, columns: Bool) -> Bool:
     """Which lines hold more than rounding noise in each slice and coil: of their power (slices, Q, W)."""
     found = (lines > 0) & columns

@@ -28,7 +28,7 @@ from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.mask import random_mask
 from bayesmri.recon.files import PhantomRequest, simulate_file
 from bayesmri.recon.undersample import draw_mask
-from reader_files import Complex, random_kspace
+from reader_files import Complex, bart_kspace
 from reader_files import write_cfl as stored
 
 needs_bart = pytest.mark.skipif(shutil.which("bart") is None, reason="the program `bart` is not installed")
@@ -180,7 +180,7 @@ def test_what_bart_does_not_end_in_time_is_one_line(monkeypatch: pytest.MonkeyPa
 
 def test_pairs_are_those_of_bart(tmp_path: Path) -> None:
     """Ours and those that the tests of the reader write: byte by byte."""
-    z: Complex = random_kspace(16, 17, 1, 3)
+    z: Complex = bart_kspace(16, 17, 3)
     write_cfl(tmp_path / "a", z)
     stored(tmp_path / "b", z)
     assert (tmp_path / "a.cfl").read_bytes() == (tmp_path / "b.cfl").read_bytes()

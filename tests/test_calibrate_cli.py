@@ -30,6 +30,7 @@ from bayesmri.posterior.predictor import Predictor, PredictorConfig
 from bayesmri.recon.files import PhantomRequest, simulate_file
 from bayesmri.recon.outputs import save
 from bayesmri.studies.run import run_study
+from reader_files import random_kspace
 from study_runs import save_heads, tiny, written
 
 H, W, N = 24, 40, 3
@@ -265,11 +266,11 @@ def test_people_are_counted_whichever_attribute_names_them(data: Path, tmp_path:
 def test_subjects_of_a_catalog_and_of_a_calibration_are_the_same(tmp_path: Path) -> None:
     """Of k-space and of images, that name a patient, a subject, both or nobody."""
     for n, names in enumerate(({}, {"patient_id": "p"}, {"subject": "s"}, {"patient_id": "p", "subject": "s"})):
-        for kind, array in (("kspace", np.ones((1, 16, 16), np.complex64)), ("image", np.ones((1, 16, 16)))):
+        for kind, array in (("kspace", random_kspace(1, 16, 16)), ("image", np.ones((1, 16, 16)))):
             with h5py.File(tmp_path / f"{kind}{n}.h5", "w") as file:
                 file[kind] = array
                 file.attrs.update(names)
-    np.save(tmp_path / "array.npy", np.ones((1, 1, 16, 16), np.complex64))
+    np.save(tmp_path / "array.npy", random_kspace(1, 1, 16, 16))
     for path in sorted(tmp_path.iterdir()):
         assert probe(path).subject == subject_of(path, read(path).header)
 

@@ -157,7 +157,12 @@ def test_the_share_a_bound_holds_is_that_of_its_region(region: Region) -> None:
     found = Calibration(0.9, 1.0, 0.01, region, Setting(4.0), 0.2, 9, 9, 0.9, 0.8)
     image = 0.5 * truth
     result = SimpleNamespace(
-        calibration=found, error_bound=np.full_like(truth, 0.1), mean=image, truth=truth, bound_note=None
+        calibration=found,
+        error_bound=np.full_like(truth, 0.1),
+        bound_of="uncertainty_std",
+        mean=image,
+        truth=truth,
+        bound_note=None,
     )
     covered = bound_facts(result)["error_bound"]["covered"]  # type: ignore[arg-type]
     assert covered == (0.5 if region == "everywhere" else 0.0)

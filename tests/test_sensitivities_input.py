@@ -33,8 +33,9 @@ from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.scene import loop_sensitivities
 from bayesmri.physics.sense import sensitivity_sets
 from bayesmri.regularizers.tdv import TDV, TDVConfig
-from reader_files import Complex, write_cfl
+from reader_files import Complex, random_kspace, write_cfl
 
+AXES = "slice coil row column"
 BART = shutil.which("bart")
 Q, H, W = 5, 48, 52
 REG = TDV(TDVConfig(features=4, macroblocks=1, scales=2), torch.Generator().manual_seed(0))
@@ -114,7 +115,7 @@ def test_three_four_and_five_axes(
     rng = np.random.default_rng(0)
     s = rng.standard_normal((*axes, Q, 8, 9)) + 1j * rng.standard_normal((*axes, Q, 8, 9))
     s = s / np.sqrt((np.abs(s) ** 2).sum(axis=-3, keepdims=True))
-    kspace = as_kspace(np.ones((slices, Q, 8, 9), np.complex64))
+    kspace = as_kspace(random_kspace(slices, Q, 8, 9))
     np.save(tmp_path / "s.npy", np.asfortranarray(s.astype(dtype)))
     found = read_sensitivities(tmp_path / "s.npy", kspace)
     assert found.sensitivities is not None
@@ -132,7 +133,7 @@ def test_the_order_of_barts_axes(tmp_path: Path) -> None:
     s = (rng.standard_normal((3, 2, Q, 8, 9)) + 1j * rng.standard_normal((3, 2, Q, 8, 9))).astype(np.complex64)
     s /= np.sqrt((np.abs(s) ** 2).sum(axis=2, keepdims=True))
     write_cfl(tmp_path / "s", s.transpose(3, 4, 2, 1, 0).reshape(8, 9, 1, Q, 2, *(1,) * 8, 3))
-    kspace = as_kspace(np.ones((3, Q, 8, 9), np.complex64))
+    kspace = as_kspace(random_kspace(3, Q, 8, 9))
     for name in ("s", "s.cfl", "s.hdr"):
         found = read_sensitivities(tmp_path / name, kspace).sensitivities
         assert found is not None
@@ -203,7 +204,7 @@ def test_what_bart_estimates_gives_nearly_the_same_image(
     save_model(tmp_path / "model.json", MODEL)
     write_cfl(tmp_path / "z", (made.u * mask)[0].transpose(1, 2, 0)[:, :, None])
     subprocess.run([str(BART), "ecalib", "-m2", "z", "maps"], cwd=tmp_path, check=True, capture_output=True)
-    argv = ["recon", str(tmp_path / "scan.npy"), "--model", str(tmp_path / "model.json")]
+    argv = ["recon", str(tmp_path / "scan.npy"), "--model", str(tmp_path / "model.json"), "--axes", AXES]
     assert main([*argv, "-o", str(tmp_path / "own.h5")]) == 0
     assert main([*argv, "-o", str(tmp_path / "bart.h5"), "--sensitivities", str(tmp_path / "maps.cfl")]) == 0
     own, theirs = (h5py.File(tmp_path / name)["reconstruction"][()] for name in ("own.h5", "bart.h5"))

@@ -21,6 +21,7 @@ def posterior(
     alpha: float = 10.0,
     probes: Whole = 300,
     seed: Whole = 1,
+    force: bool = False,
     json: bool = False,
 ) -> None:
     """Give MODEL the posterior of another β without training: L in closed form from the curvature of J around μ.
@@ -44,13 +45,17 @@ def posterior(
         Elements, each with one backward pass.
     seed
         Seed of elements and probes.
+    force
+        Overwrite outputs that are there.
     json
         Print JSON instead of text.
     """
     from bayesmri.evaluation.posterior import Sweep, posterior_file
 
     sweep = Sweep(beta, alpha, probes, config, seed)
-    made = posterior_file(model, output, sweep, progress=partial(progress, title="posterior", unit="probes"))
+    made = posterior_file(
+        model, output, sweep, force=force, progress=partial(progress, title="posterior", unit="probes")
+    )
     if json:
         print_json(made)
         return

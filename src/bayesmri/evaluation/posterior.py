@@ -43,16 +43,21 @@ class Sweep:
             )
 
 
-def posterior_file(run: Path, out: Path, sweep: Sweep, *, progress: Progress | None = None) -> dict[str, Any]:
-    """The model of a run with the posterior of every β: `out` (.json) for one, NAME-BETA.json in a folder for more."""
-    recipe = sweep.recipe or run / "config.toml"
-    if not recipe.is_file():
-        raise ConfigError(f"got {recipe} to say where data are, expected a file: give one with --config")
+def posterior_file(
+    run: Path, out: Path, sweep: Sweep, *, force: bool = False, progress: Progress | None = None
+) -> dict[str, Any]:
+    """The model of a run with the posterior of every β: `out` (.json) for one, NAME-BETA.json in a folder for more.
+
+    force: what is there may be overwritten, but not the model itself.
+    """
     path = locate(run)
     targets = _targets(out, model_name(str(run)), sweep.betas)
     for target in targets:
-        check_target(target)
-        check_target(target.with_suffix(".safetensors"))
+        check_target(target, path, force=force)
+        check_target(target.with_suffix(".safetensors"), path.with_suffix(".safetensors"), force=force)
+    recipe = sweep.recipe or run / "config.toml"
+    if not recipe.is_file():
+        raise ConfigError(f"got {recipe} to say where data are, expected a file: give one with --config")
     model = load_model(path)
     settings = parse(TrainConfig, read_toml(recipe))
     matched = replace(settings, mask=replace(settings.mask, acceleration=model.acceleration or 4.0))

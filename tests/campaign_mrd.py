@@ -25,6 +25,16 @@ def mrd(make: Callable[[Scan], list[Any]], **header: Any) -> Callable[[Path, Sca
     return write
 
 
+def given(write: Callable[[Path, Scan], Path], mask: Callable[[Scan], Array]) -> Callable[[Path, Scan], Path]:
+    """The file, and mask.npy for `--mask`."""
+
+    def both(folder: Path, scan: Scan) -> Path:
+        np.save(folder / "mask.npy", mask(scan).astype(np.uint8))
+        return write(folder, scan)
+
+    return both
+
+
 def lines(scan: Scan, k: Array | None = None, steps: Iterable[int] | None = None, **changes: Any) -> list[Any]:
     """The acquired ones of k (Q, X, W), the scan's own unless given."""
     k = scan.z if k is None else k.astype(np.complex64)
@@ -116,5 +126,11 @@ WAYS = [
     Way("MRD, a short line", mrd(short), refused("its header says")),
     Way("MRD with a NaN", mrd(with_nan), refused("NaN or Inf")),
     Way("MRD of noise alone", mrd(lambda s: noise(99)), refused("no imaging line")),
+    Way("MRD, its mask given", given(mrd(lines), lambda s: s.mask), RIGHT, ("--mask", "mask.npy")),
+    Way("MRD, some of its lines given", given(mrd(lines), lambda s: s.mask & (np.arange(N) % 8 != 0)), told("given says .* left out"), ("--mask", "mask.npy")),
+    Way("MRD, some of its points given", given(mrd(lines), lambda s: s.mask & (np.arange(N)[:, None] > 20)), told("given says .* left out"), ("--mask", "mask.npy")),
+    Way("MRD, a mask of other lines", given(mrd(lines), lambda s: np.ones(N, bool)), refused("of which the data has nothing"), ("--mask", "mask.npy")),
+    Way("MRD, a mask of other points", given(mrd(lines), lambda s: np.ones((N, N), bool)), refused("points of which the data has nothing"), ("--mask", "mask.npy")),
+    Way("MRD, a mask of another size", given(mrd(lines), lambda s: np.ones(N - 1, bool)), refused("the mask has 95"), ("--mask", "mask.npy")),
     Way("MRD with axes said", mrd(lines), refused("leave"), ("--axes", "row column")),
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from bayesmri.io.layout.extent import extent, lacks
 from bayesmri.io.layout.given import NOTHING, Given
 from bayesmri.io.layout.overrule import check_stored, overruled, row_mask
 from bayesmri.io.layout.pattern import Pattern, along_rows, check_coils, check_slices, pattern, slice_lines
+from bayesmri.io.layout.rolled import rolled_warnings
 from bayesmri.io.layout.turn import NOTE, turned
 from bayesmri.kspace import Header, KSpace, check_finite, check_grid
 
@@ -55,6 +56,7 @@ def finish(
         found = replace(found, mask=chosen, notes=found.notes + notes)
     if not found.mask.all():
         z[..., ~found.mask] = 0
+    warnings += rolled_warnings(z)
     return KSpace(z=z, mask=found.mask, header=_told(header, found, warnings), truth=truth)
 
 

@@ -11,6 +11,7 @@ from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError, MaskError
 from bayesmri.io.masks import read_mask
 from bayesmri.kspace import KSpace
+from bayesmri.messages import NOTHING, Messages, noted
 from bayesmri.physics.coils import emulate_single_coil, emulated_weights
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.mask import MaskSpec
@@ -40,16 +41,39 @@ def as_sampled(kspace: KSpace, sampling: Sampling) -> KSpace:
 
 
 def acquired_lines(kspace: KSpace, mask: NDArray[np.bool_]) -> KSpace:
-    """Undersampled data of which a mask says what was acquired; its reader may have been told before."""
-    _, _, first, last = kspace.header.encoded or (0, 0, 0, kspace.z.shape[-1])
+    """Undersampled data of which a mask says what was acquired; its reader may have been told before.
+
+    The mask names lines (W,) or points (H, W), whatever the data's own does; some of what the data has.
+    """
+    H, W = kspace.z.shape[-2:]
+    _, _, first, last = kspace.header.encoded or (0, 0, 0, W)
     if mask.shape == (last - first,):
-        mask = np.pad(mask, (first, kspace.z.shape[-1] - last))
-    if mask.shape != kspace.mask.shape or (mask & ~kspace.mask).any():
+        mask = np.pad(mask, (first, W - last))
+    what = "lines" if mask.ndim == 1 else "points"
+    if mask.shape not in ((W,), (H, W)):
         raise MaskError(
-            f"the mask names {int(mask.sum())} of {mask.size} lines, of which the data has "
-            f"{int(kspace.mask.sum())} of {kspace.mask.size}, expected some of these; correct the mask or leave it out"
+            f"the mask has {' x '.join(map(str, mask.shape))} values, expected one for each of the {W} lines of "
+            f"k-space, or for each of its {H} x {W} points; correct the mask or leave it out"
         )
-    return replace(kspace, z=np.where(mask, kspace.z, np.complex64(0)), mask=mask)
+    own = kspace.mask
+    there = own.any(axis=0) if own.ndim > mask.ndim else np.broadcast_to(own, mask.shape)
+    if (mask & ~there).any():
+        raise MaskError(
+            f"the mask names {int((mask & ~there).sum())} {what} of which the data has nothing, expected some of those "
+            f"that were acquired ({int(there.sum())} of {there.size} {what}); correct the mask or leave it out"
+        )
+    kept = mask & own if own.ndim > mask.ndim else mask
+    return replace(kspace, z=np.where(kept, kspace.z, np.complex64(0)), mask=kept)
+
+
+def left_out(before: KSpace, after: KSpace) -> Messages:
+    """A note where a mask leaves out measured lines or points of undersampled data."""
+    H, W = before.z.shape[-2:]
+    n, m = (int(np.broadcast_to(kspace.mask, (H, W)).sum()) for kspace in (before, after))
+    if before.fully_sampled or n == m:
+        return NOTHING
+    share = f"{100 * (n - m) / n:.3g} % of what was measured"
+    return noted(f"the mask that was given says what was acquired: {share} was left out")
 
 
 def check_full(kspace: KSpace, *, otherwise: str = "") -> None:

@@ -25,7 +25,7 @@ from bayesmri.recon.request import Options, check_spread
 from bayesmri.recon.said import choice_note
 from bayesmri.recon.simulated import measured
 from bayesmri.recon.simulated import phantom_images as phantom_images
-from bayesmri.recon.undersample import as_sampled, single_coil, undersample
+from bayesmri.recon.undersample import as_sampled, left_out, single_coil, undersample
 from bayesmri.runs import locate
 
 
@@ -84,8 +84,8 @@ def reconstruct_to(
     if options.single_coil:
         kspace = single_coil(kspace)
     if sampling is not None:
-        kspace = as_sampled(kspace, sampling)
-        known += mask_messages(kspace.encoded_mask)
+        whole, kspace = kspace, as_sampled(kspace, sampling)
+        known += mask_messages(kspace.encoded_mask) + left_out(whole, kspace)
     options, choice = chosen(options, kspace)
     check_spread(options.samples)
     steps = max(1, options.samples) + (N_FOLDS if options.check else 0)

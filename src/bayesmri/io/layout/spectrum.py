@@ -12,7 +12,8 @@ Complex = NDArray[np.complex64]
 
 TOP = 1000  # one point in so many: k-space holds a quarter to nine tenths of its energy there, an image 1 to 3 %
 SPREAD = 0.1  # share of the energy in those points below which an array may be an image
-TIMES = 3.0  # by which a transform must gather the energy
+HALF = 0.35  # below which it may be one along one axis: measured k-space, transformed along one axis, has up to 0.26
+TIMES, HALF_TIMES = 3.0, 2.5  # by which a transform must gather the energy; of k-space it spreads it
 STRONGER = 4.0  # by which the corners must exceed the centre
 LEAST = 0.2  # of the energy in the corners, at least
 NAMES = {(): "", (0,): "rows", (1,): "columns", (0, 1): "rows and columns"}
@@ -64,10 +65,11 @@ def spectrum(z: Complex) -> Spectrum:
     part = strongest / max(float(np.abs(strongest).max()), 1e-30)
     plain = gathered(part)
     images: tuple[int, ...] = ()
-    if plain < SPREAD:
+    if plain < HALF:
         candidates = {axes: gathered(_transformed(part, axes)) for axes in NAMES if axes}
         best = max(candidates, key=lambda axes: candidates[axes])
-        images = best if candidates[best] > max(SPREAD, TIMES * plain) else ()
+        times = TIMES if plain < SPREAD else HALF_TIMES
+        images = best if candidates[best] > max(SPREAD, times * plain) else ()
     return Spectrum(images, () if images else _shifted_axes(part))
 
 

@@ -233,6 +233,8 @@ def writers(folder: Path) -> dict[str, tuple[list[str], str]]:
         "curves": (["curves", nowhere, "-o", "curves.png"], "curves.json"),
         "distill": (["distill", nowhere, "-o", "model.json"], "model.safetensors"),
         "calibrate": (["calibrate", "tdv-r4", "--data", data, "-o", "model.json"], "model.json"),
+        "whatif": (["whatif", nowhere, "--erase", "1,1,1", "-o", "out.h5"], "out.h5"),
+        "familiarise": (["familiarise", nowhere, "--data", data, "-o", "model.json"], "model.json"),
         "publish": (["publish", nowhere, "mine", "-o", "."], "mine.json"),
         "whatif": (["whatif", nowhere, "--erase", "9,9,3", "-o", "out.h5"], "out.h5"),
         "posterior": (["posterior", "tdv-r4", "--beta", "1e-8", "-o", "model.json"], "model.json"),

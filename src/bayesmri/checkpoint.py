@@ -23,6 +23,7 @@ from torch import Tensor
 
 from bayesmri.bounds.bound import Calibration
 from bayesmri.bounds.expected import ErrorScale
+from bayesmri.bounds.familiar import Familiar
 from bayesmri.config import as_dict, parse
 from bayesmri.errors import BayesMRIError, ConfigError, ModelError
 from bayesmri.io.atomic import atomic_path
@@ -93,8 +94,10 @@ def annotate(
     *,
     error_calibrations: tuple[Calibration, ...] | None = None,
     scales: tuple[ErrorScale, ...] | None = None,
+    familiar: Familiar | None = None,
 ) -> None:
-    """The model of one JSON file with other error bounds or scales of expected errors, in another or in its own.
+    """The model of one JSON file with other error bounds, scales of expected errors or another record of its training
+    data, in another or in its own.
 
     What is None stays; a training state stays behind.
 
@@ -107,7 +110,8 @@ def annotate(
             shutil.copyfile(source, temporary)
     files = {"weights": {"name": weights.name, "sha256": sha256(weights)}}
     given = {"calibration": calibrations, "error_calibration": error_calibrations, "expected": scales}
-    changed = {key: [as_dict(part) for part in found] for key, found in given.items() if found is not None}
+    changed: dict[str, Any] = {key: [as_dict(x) for x in found] for key, found in given.items() if found is not None}
+    changed |= {} if familiar is None else {"familiar": as_dict(familiar)}
     _write_json(out, record | changed | {"files": files})
 
 
@@ -176,6 +180,7 @@ def _describe(model: Model) -> dict[str, Any]:
                 "error_calibration": [as_dict(found) for found in model.error_calibrations],
             }
         ),
+        **({} if model.familiar is None else {"familiar": as_dict(model.familiar)}),
         "card": dict(model.card),
     }
 
@@ -206,6 +211,7 @@ def _model(record: dict[str, Any], path: Path) -> Model:
             error_head=_error_head(record, tensors),
             error_calibrations=_calibrations(record, "error_calibration"),
             scales=_scales(record),
+            familiar=_familiar(record),
             start=record.get("start", "zero-filled"),
             rho=_optional(record, "rho"),
             momentum=_optional(record, "momentum"),
@@ -283,6 +289,15 @@ def _scales(record: dict[str, Any]) -> tuple[ErrorScale, ...]:
         )
         for found in record.get("expected", ())
     )
+
+
+def _familiar(record: dict[str, Any]) -> Familiar | None:
+    """None where the training data was not looked at."""
+    found = record.get("familiar")
+    if found is None:
+        return None
+    known = {key: value for key, value in found.items() if key != "provenance"}
+    return replace(parse(Familiar, known, where="familiar"), provenance=found.get("provenance", {}))
 
 
 def _tensors(record: dict[str, Any], role: str, path: Path) -> dict[str, Tensor]:

@@ -21,6 +21,7 @@ from bayesmri.cli.curves import curves
 from bayesmri.cli.demo import demo
 from bayesmri.cli.distill import distill
 from bayesmri.cli.evaluate import evaluate
+from bayesmri.cli.familiarise import familiarise
 from bayesmri.cli.inspect import inspect
 from bayesmri.cli.models import models
 from bayesmri.cli.output import print_json
@@ -85,6 +86,7 @@ def _builders() -> list[tuple[Verb, str]]:
     return [
         (study, listed()),
         (publish, "Example: bayesmri publish runs/small tdv-mine -o weights/"),
+        (familiarise, "Example: bayesmri familiarise runs/small --data train/ -o small.json"),
         (distill, "Example: bayesmri distill runs/small-bayes -o small-bayes.json"),
         (posterior, "Example: bayesmri posterior runs/small-bayes --beta 1e-8 -o wide.json"),
         (curves, "Example: bayesmri curves runs/small runs/unet -o curves.png"),

@@ -81,8 +81,7 @@ def evaluate(
         samples=samples,
         masks=masks,
     )
-    from bayesmri.evaluation.table import ENDINGS, evaluate_to, means
-    from bayesmri.report.tables import text
+    from bayesmri.evaluation.table import ENDINGS, evaluate_to, means, text
 
     result = evaluate_to(
         study, output, reuse=reuse, force=force, progress=partial(progress, title="evaluate", unit="reconstructions")

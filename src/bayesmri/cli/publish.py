@@ -19,6 +19,7 @@ def publish(
     licence: str | None = None,
     processor: str | None = None,
     limit: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    data: Path | None = None,
     force: bool = False,
     json: bool = False,
 ) -> None:
@@ -40,12 +41,14 @@ def publish(
         Processor that the model was trained on, in place of what the run says.
     limit
         A further sentence for the limits on the card; may be repeated.
+    data
+        Folder of the training data, to record how it looks, as `familiarise` does; else what the model records is kept.
     force
         Overwrite outputs that are there.
     json
         Print JSON instead of text.
     """
-    wanted = Publication(run, name, output, results, licence, processor, limit, force)
+    wanted = Publication(run, name, output, results, licence, processor, limit, force, data)
     from bayesmri.evaluation.publish import publish as run_publish
 
     made = run_publish(wanted)

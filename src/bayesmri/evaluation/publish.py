@@ -9,6 +9,7 @@ from typing import Any
 from bayesmri.checkpoint import load_model, save_model
 from bayesmri.errors import DataError, ModelError
 from bayesmri.evaluation.card import make_card
+from bayesmri.evaluation.familiarise import familiar_of
 from bayesmri.evaluation.request import Publication
 from bayesmri.evaluation.reuse import why
 from bayesmri.evaluation.table import means
@@ -32,6 +33,8 @@ def publish(wanted: Publication) -> dict[str, Any]:
     card["limits"] += [limit for limit in wanted.limits if limit not in card["limits"]]
     if results is not None:
         card["results"] = own_results(results, digest=digest, name=model_name(str(wanted.run)))
+    if wanted.data is not None:
+        model = replace(model, familiar=familiar_of(model, wanted.data))
     save_model(target, replace(model, card=card))
     weights = target.with_suffix(".safetensors")
     weights.chmod(target.stat().st_mode)  # safetensors writes files that only their owner may read

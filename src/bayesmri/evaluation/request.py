@@ -193,6 +193,7 @@ class Publication:
     results: of `bayesmri evaluate` on this model. licence: of training files that do not state their own.
     processor: that it was trained on, in place of what the run says. limits: further sentences for its users.
     force: files of that name may be there, and are overwritten.
+    data: its training data, to record how it looks; None keeps what the model records.
     """
 
     run: Path
@@ -203,6 +204,7 @@ class Publication:
     processor: str | None = None
     limits: tuple[str, ...] = ()
     force: bool = False
+    data: Path | None = None
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or len(self.name) > 64:

@@ -31,6 +31,7 @@ from bayesmri.recon.files import Progress
 from bayesmri.recon.undersample import single_coil, undersample
 from bayesmri.report.results import page
 from bayesmri.report.tables import latex
+from bayesmri.report.tables import text as text
 from bayesmri.zoo import own_files
 
 ENDINGS = (".json", ".md", ".tex")  # of results: rows, a page, a table
@@ -104,9 +105,9 @@ def told_of(rows: Sequence[Mapping[str, Any]], level: str) -> list[str]:
     """Every note or warning once, with the volumes that it is of."""
     files: dict[str, dict[str, None]] = {}
     for row in rows:
-        for text in row.get(level, ()):
-            files.setdefault(text, {})[row["file"]] = None
-    return [f"{_some(list(names))}: {text}" for text, names in files.items()]
+        for said in row.get(level, ()):
+            files.setdefault(said, {})[row["file"]] = None
+    return [f"{_some(list(names))}: {said}" for said, names in files.items()]
 
 
 def _some(names: Sequence[str]) -> str:

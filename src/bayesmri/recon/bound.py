@@ -41,30 +41,37 @@ class Chosen:
         return self.calibration.bound(mean, width, None if expected is None else expected.rmse)
 
 
-def choose_bound(method: Method, kspace: KSpace, asked: Options) -> Chosen:
-    """The bound of σ_total that holds here, where the method has a head and one; otherwise that of σ̂."""
-    of_error = method.error_calibrations if method.error_head is not None else ()
+def choose_bound(method: Method, kspace: KSpace, asked: Options, *, outside: Sequence[str] = ()) -> Chosen:
+    """The bound of σ_total that holds here, where the method has a head and one; otherwise that of σ̂.
+
+    outside: why the data is unlike that of the model's training, where no bound holds whatever its setting.
+    """
+    of_error = method.error_calibrations if method.error_head is not None and not outside else ()
     if asked.level is not None:
         of_error = tuple(c for c in of_error if abs(c.level - asked.level) < 1e-9)
     fitting = [c for c in of_error if _misfit(c, kspace, asked) is None]
     if fitting:
         return Chosen(max(fitting, key=lambda c: (c.level, c.relative)), of_error=True)
-    return choose(method.name, method.calibrations, kspace, asked)
+    return choose(method.name, method.calibrations, kspace, asked, outside=outside)
 
 
-def choose(name: str, known: Sequence[Calibration], kspace: KSpace, asked: Options) -> Chosen:
+def choose(
+    name: str, known: Sequence[Calibration], kspace: KSpace, asked: Options, *, outside: Sequence[str] = ()
+) -> Chosen:
     """The bound at the level asked for, or else at the highest level that holds here.
 
     A level that was asked for and does not hold is refused before any work; otherwise there is a note.
 
     name: of the model. known: its calibrations. kspace: as it will be reconstructed.
+    outside: why the data is unlike that of the model's training, where no bound holds whatever its setting.
     """
     if asked.level is None and not known:
         return Chosen()
     at_level = [c for c in known if asked.level is None or abs(c.level - asked.level) < 1e-9]
     if not at_level:
         raise ModelError(f"{_wanted(asked)} of {name} was asked for, which has {_levels(known)}")
-    reasons = {c: _misfit(c, kspace, asked) for c in at_level}
+    unlike = f"the data is unlike that of training: {'; '.join(outside)}" if outside else None
+    reasons = {c: unlike or _misfit(c, kspace, asked) for c in at_level}
     fitting = [c for c, reason in reasons.items() if reason is None]
     if fitting:
         return Chosen(max(fitting, key=lambda c: (c.level, c.relative)))

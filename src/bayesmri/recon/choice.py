@@ -5,10 +5,7 @@ from pathlib import Path
 
 from bayesmri.kspace import KSpace
 from bayesmri.recon.request import Options
-from bayesmri.runs import locate
-from bayesmri.zoo import AUTO, FORMER, choose, entry, reason, trained_for
-
-FAR = 1.5  # times, or part of, an acceleration that a model was trained for
+from bayesmri.zoo import AUTO, FORMER, choose, reason
 
 
 def chosen(options: Options, kspace: KSpace) -> tuple[Options, str | None]:
@@ -29,17 +26,3 @@ def renamed(options: Options) -> list[str]:
     if not isinstance(name, str) or name not in FORMER or Path(name).exists():
         return []
     return [f"{name} was replaced by {FORMER[name]}, which takes one coil and any array, and was taken"]
-
-
-def extrapolation(options: Options, kspace: KSpace) -> list[str]:
-    """A sentence where a model's file says that it was trained for quite other accelerations than the data has."""
-    if not isinstance(options.model, str):
-        return []
-
-    model, R = entry(locate(Path(options.model))), kspace.acceleration
-    if not model.accelerations or any(1 / FAR <= R / known <= FAR for known in model.accelerations):
-        return []
-    return [
-        f"the model was trained for {trained_for(model)} and the data has R = {R:.3g}: image and standard deviation "
-        "are extrapolations, the latter may be too small"
-    ]

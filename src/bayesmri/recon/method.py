@@ -1,9 +1,10 @@
 """Every method under one interface: how it takes coils and scale, and (z, mask) → x for one slice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from bayesmri.baselines.wavelet import L1Wavelet
 from bayesmri.baselines.zero_filled import ZeroFilled
 from bayesmri.bounds.bound import Calibration
 from bayesmri.bounds.expected import ErrorScale
+from bayesmri.bounds.familiar import Familiar
 from bayesmri.checkpoint import load_model
 from bayesmri.coil_refinement import refined
 from bayesmri.errors import ConfigError
@@ -57,6 +59,8 @@ class Method:
     steps, variant, along: S of the unrolled scheme, the same method with ρ times a factor and other steps, and `solve`
         with a callback (s, x_s); None where nothing is unrolled.
     calibrations: error bounds, where the model was calibrated. scales: of the error that left-out lines tell.
+    accelerations: R that a model was trained for; training: the configuration it records, None where nothing was
+        trained; familiar: how its training data looked.
     """
 
     name: str
@@ -78,6 +82,9 @@ class Method:
     scales: tuple[ErrorScale, ...] = ()
     error_head: ErrorHead | None = None
     error_calibrations: tuple[Calibration, ...] = ()
+    accelerations: tuple[float, ...] = ()
+    training: Mapping[str, Any] | None = None
+    familiar: Familiar | None = None
 
 
 def make_method(options: Options) -> Method:
@@ -148,7 +155,18 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         scales=model.scales,
         error_head=None if model.error_head is None else model.error_head.to(device),
         error_calibrations=model.error_calibrations,
+        accelerations=(*(() if model.acceleration is None else (model.acceleration,)), *model.also),
+        training=training_of(model),
+        familiar=model.familiar,
     )
+
+
+def training_of(model: Model) -> Mapping[str, Any]:
+    """The configuration of the training that a model's card records; empty where there is none."""
+    found: Any = model.card
+    for key in ("provenance", "config"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def _draws(model: Model, bound: BoundLearned, posterior: Posterior) -> Draws | None:

@@ -29,7 +29,7 @@ from bayesmri.recon.error_std import error_std
 from bayesmri.recon.grid import check_survey, encoded, padding, turned_back
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.request import Options
-from bayesmri.recon.said import messages
+from bayesmri.recon.said import messages, outside_of
 from bayesmri.recon.samples import Estimate, Sampled, predicted
 from bayesmri.recon.sound import check_finite, zero_filled
 from bayesmri.recon.task import Task
@@ -145,7 +145,8 @@ def reconstruct(
     check_survey(kspace, asked)
     inner = encoded(kspace)
     method, tuning, untuned = tuned(scan_of(inner, method), method) if asked.tune else (method, None, "")
-    bounds = choose_bound(method, inner, asked)
+    outside = outside_of(method, inner)
+    bounds = choose_bound(method, inner, asked, outside=outside)
     crop = None if asked.full_fov else kspace.header.recon_shape
     grid = (kspace.z.shape[2], kspace.z.shape[3])
     if asked.keep_samples:
@@ -155,7 +156,9 @@ def reconstruct(
     inside = crop if pad is None else pad.inner(crop)
     task = replace(Task.of(inner, method, center_window(grid, crop or grid)), pad=pad)
     said = data_messages(kspace) if known is None else known
-    said += messages(kspace, asked, choice=choice, coil_lines=task.coil_lines(), bound_note=bounds.note)
+    said += messages(
+        method, inner, asked, choice, outside=outside, coil_lines=task.coil_lines(), bound_note=bounds.note
+    )
     said.check(strict=asked.strict)
     streams = None
     if asked.samples:

@@ -1,24 +1,54 @@
 """All that a reader of a reconstruction should know besides the image and the data, assembled in this one place."""
 
+from collections.abc import Sequence
+
+from bayesmri.bounds.outside import extrapolation, reasons
 from bayesmri.kspace import KSpace
 from bayesmri.messages import NOTHING, Messages, noted, warned
 from bayesmri.physics.espirit import FEWEST
-from bayesmri.recon.choice import extrapolation, renamed
+from bayesmri.recon.choice import renamed
+from bayesmri.recon.method import Method
 from bayesmri.recon.request import Options
 
 
+def outside_of(method: Method, kspace: KSpace) -> tuple[str, ...]:
+    """Why the data is unlike what a model was trained on, besides R; nothing for methods that were not trained."""
+    return () if method.training is None else reasons(method.training, method.familiar, kspace)
+
+
 def messages(
-    kspace: KSpace, asked: Options, *, choice: str | None, coil_lines: int | None, bound_note: str | None
+    method: Method,
+    kspace: KSpace,
+    asked: Options,
+    choice: str | None,
+    *,
+    outside: Sequence[str],
+    coil_lines: int | None,
+    bound_note: str | None,
 ) -> Messages:
     """Of the choice of the model and what it was trained for, the coils, the error bound.
 
-    choice: what `auto` chose. coil_lines: central lines that sensitivities are learned from, None where none are
-    wanted. bound_note: why there is no error bound.
+    choice: what `auto` chose. outside: what `outside_of` found. bound_note: why there is no error bound.
+    coil_lines: central lines that sensitivities are learned from, None where none are wanted.
     """
     model = choice_note(choice) + noted(*renamed(asked))
-    model += warned(*extrapolation(asked, kspace))
+    model += warned(*extrapolation(method.accelerations, kspace.acceleration), *_unlike(method, outside))
+    if method.training is not None and method.familiar is None:
+        model += noted(
+            f"{method.name} does not record how its training data looked: whether these images are like them was not "
+            "judged (bayesmri familiarise)"
+        )
     bound = noted(*([] if bound_note is None else [bound_note]))
     return model + coil_messages(coil_lines) + bound
+
+
+def _unlike(method: Method, outside: Sequence[str]) -> list[str]:
+    if not outside:
+        return []
+    return [
+        f"the data is unlike what {method.name} was trained on: {'; '.join(outside)}. Image and standard deviation may "
+        "be wrong without a sign of it"
+    ]
 
 
 def choice_note(choice: str | None) -> Messages:

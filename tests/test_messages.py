@@ -235,6 +235,10 @@ def writers(folder: Path) -> dict[str, tuple[list[str], str]]:
         "calibrate": (["calibrate", "tdv-r4", "--data", data, "-o", "model.json"], "model.json"),
         "whatif": (["whatif", nowhere, "--erase", "1,1,1", "-o", "out.h5"], "out.h5"),
         "familiarise": (["familiarise", nowhere, "--data", data, "-o", "model.json"], "model.json"),
+        "posterior": (
+            ["posterior", "tdv-r4", "--beta", "1e-8", "--config", "c.toml", "-o", "model.json"],
+            "model.json",
+        ),
         "publish": (["publish", nowhere, "mine", "-o", "."], "mine.json"),
         "whatif": (["whatif", nowhere, "--erase", "9,9,3", "-o", "out.h5"], "out.h5"),
         "posterior": (["posterior", "tdv-r4", "--beta", "1e-8", "-o", "model.json"], "model.json"),
@@ -249,6 +253,7 @@ def test_existing_outputs_are_refused_before_any_work(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     np.save(tmp_path / "data" / "a.npy", np.ones((16, 16), dtype=np.complex64))
+    (tmp_path / "c.toml").touch()
     words, name = writers(tmp_path)[verb]
     (tmp_path / name).write_text("precious")
     assert main(words) == 2
@@ -257,7 +262,7 @@ def test_existing_outputs_are_refused_before_any_work(
     assert name in said
     assert "--force" in said
     assert (tmp_path / name).read_text() == "precious"
-    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == [name]
+    assert {p.name for p in tmp_path.iterdir() if p.is_file()} == {name, "c.toml"}
 
 
 def test_every_command_that_names_an_output_is_among_them() -> None:

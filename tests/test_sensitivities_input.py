@@ -210,7 +210,7 @@ def test_what_bart_estimates_gives_nearly_the_same_image(
     own, theirs = (h5py.File(tmp_path / name)["reconstruction"][()] for name in ("own.h5", "bart.h5"))
     assert volume_metrics(theirs, own).psnr > 30
     assert volume_metrics(theirs, made.Y).psnr > volume_metrics(own, made.Y).psnr - 1
-    assert capsys.readouterr().err == ""
+    assert "warning: " not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("soft", [False, True])

@@ -28,6 +28,7 @@ from bayesmri.io.inspect import data_messages
 from bayesmri.io.provenance import provenance
 from bayesmri.io.write_h5 import write_reconstruction
 from bayesmri.kspace import KSpace
+from bayesmri.machine.workers import one_thread
 from bayesmri.physics.data_terms import Coupled, DataTerm
 from bayesmri.physics.fourier import fft2c
 from bayesmri.recon.acquisition import Sampling
@@ -107,6 +108,11 @@ class WhatIf:
 
 def whatif(kspace: KSpace, asked: Intervention, options: Options | Method) -> WhatIf:
     """A slice with the change and without it. options: what to reconstruct with, or a method that was made before."""
+    with one_thread():
+        return _looked_again(kspace, asked, options)
+
+
+def _looked_again(kspace: KSpace, asked: Intervention, options: Options | Method) -> WhatIf:
     began = time.perf_counter()
     check_as_encoded(kspace, "a look at one structure", otherwise="look at the maps of `recon` instead")
     zero_filled(kspace)  # refuses what holds nothing

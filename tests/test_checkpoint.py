@@ -1,13 +1,17 @@
 """Checkpoints come back bit for bit, and what is damaged, foreign or half there is refused in one line."""
 
+import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+import bayesmri
 from bayesmri.checkpoint import load_checkpoint, load_model, prune, save_checkpoint, save_model
 from bayesmri.errors import ModelError
+from bayesmri.io.provenance import Seen, provenance
 from bayesmri.model import Coils, Model
 from bayesmri.physics.mask import random_mask
 from bayesmri.regularizers.foe import FoE, FoEConfig
@@ -15,6 +19,7 @@ from bayesmri.regularizers.tdv import TDV, TDVConfig
 from bayesmri.runs import best, checkpoints, latest
 from bayesmri.training.settings import TrainConfig
 from bayesmri.training.state import State, resume, snapshot, start, update
+from study_runs import tiny as small
 from training_runs import tiny
 
 
@@ -148,3 +153,17 @@ def test_a_checkpoint_of_another_network_does_not_resume(tmp_path: Path) -> None
     path = saved(tmp_path)
     with pytest.raises(ModelError, match="does not fit"):
         resume(tiny(model={"features": 6}), load_checkpoint(path))
+
+
+def test_a_model_is_recorded_as_it_was_loaded(tmp_path: Path) -> None:
+    """Whatever lies under its name by the time the result is written."""
+    save_model(tmp_path / "a.json", small())
+    before = hashlib.sha256((tmp_path / "a.json").read_bytes()).hexdigest()
+    model = load_model(tmp_path / "a.json")
+    save_model(tmp_path / "a.json", replace(small(), T=9.0))
+    scan = bayesmri.undersample(bayesmri.simulate("head", shape=(24, 40)), 4)
+    assert bayesmri.reconstruct(scan, model).model_file == Seen("a.json", before)
+    record = provenance(command="x", config={}, seed=None, inputs=[Seen("a.json", before), tmp_path / "a.json"])
+    first, second = record["inputs"]
+    assert first == {"name": "a.json", "sha256": before}
+    assert second["sha256"] != before

@@ -240,8 +240,6 @@ def writers(folder: Path) -> dict[str, tuple[list[str], str]]:
             "model.json",
         ),
         "publish": (["publish", nowhere, "mine", "-o", "."], "mine.json"),
-        "whatif": (["whatif", nowhere, "--erase", "9,9,3", "-o", "out.h5"], "out.h5"),
-        "posterior": (["posterior", "tdv-r4", "--beta", "1e-8", "-o", "model.json"], "model.json"),
         "demo": (["demo", "-o", "."], "recon_std.nii.gz"),
     }
 

@@ -35,7 +35,7 @@ from bayesmri.posterior.block_gaussian import BlockGaussian, check_L
 from bayesmri.posterior.error_head import ErrorHead, ErrorHeadConfig
 from bayesmri.posterior.predictor import Predictor, PredictorConfig
 from bayesmri.registry import Entry, entry, of_config
-from bayesmri.runs import FORMAT, best, checkpoints, digest_of, locate, open_record, verified
+from bayesmri.runs import FORMAT, best, checkpoints, digest_of, locate, open_record, read_record, verified
 
 L_PREFIX = "L."
 PREDICTOR_PREFIX = "predictor."
@@ -117,7 +117,9 @@ def annotate(
 
 def load_model(path: Path) -> Model:
     """The model of a JSON or safetensors file, or the best of a run folder; anything else is a ModelError."""
-    return _model(*open_record(locate(path)))
+    path = locate(path)
+    record, seen = read_record(path)
+    return replace(_model(record, path), file=seen)
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

@@ -17,6 +17,7 @@ from bayesmri.bounds.bound import Calibration
 from bayesmri.bounds.expected import ErrorScale
 from bayesmri.bounds.familiar import Familiar
 from bayesmri.errors import ConfigError, ModelError
+from bayesmri.io.provenance import Seen
 from bayesmri.physics.coils import CoilMode, coil_gram, compress_coils, compression_matrix
 from bayesmri.physics.scaling import Scaling
 from bayesmri.posterior.base import Posterior
@@ -92,6 +93,7 @@ class Model:
     card: facts for people: data, steps, metrics, provenance.
     predictor: of the standard deviation of many samples from a few.
     calibrations: error bounds, one for each level and setting they were calibrated for.
+    file: the JSON file it was loaded from, as it was then; None where it was not.
     familiar: how its training data looked, so that other data can be told from it.
     scales: of the error that left-out lines tell, one for each R and kind of coils they were fitted for.
     error_head: of σ_total, the size of the error. error_calibrations: bounds made of it instead of σ̂.
@@ -112,6 +114,7 @@ class Model:
     error_head: ErrorHead | None = field(default=None, repr=False)
     error_calibrations: tuple[Calibration, ...] = field(default=(), repr=False)
     familiar: Familiar | None = field(default=None, repr=False)
+    file: Seen | None = field(default=None, repr=False)
     start: Start = "zero-filled"
     rho: float | None = None
     momentum: float | None = None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesmri.errors import ModelError
-from bayesmri.io.provenance import sha256
+from bayesmri.io.provenance import Seen, sha256
 from bayesmri.zoo import find
 
 FORMAT = 3
@@ -54,8 +54,14 @@ def locate(path: Path) -> Path:
 
 def open_record(path: Path) -> tuple[dict[str, Any], Path]:
     """The JSON record, whole and of this format."""
+    return read_record(path)[0], path
+
+
+def read_record(path: Path) -> tuple[dict[str, Any], Seen]:
+    """The same, and the checksum of the bytes that were read, which name the weights by theirs."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
+        record = json.loads(content.decode("utf-8"))
         digest = record.pop("sha256")
         version = record["format"]
     except FileNotFoundError as error:
@@ -68,7 +74,7 @@ def open_record(path: Path) -> tuple[dict[str, Any], Path]:
         raise ModelError(f"{path.name} is damaged: its content does not match its sha256; copy it again")
     if version not in READABLE:
         raise ModelError(f"{path.name} has format {version}, expected {FORMAT}; use the version that wrote it")
-    return record, path
+    return record, Seen(path.name, hashlib.sha256(content).hexdigest())
 
 
 def verified(record: dict[str, Any], role: str, path: Path) -> Path:

@@ -4,6 +4,7 @@ import hashlib
 import math
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -12,11 +13,25 @@ from typing import Any
 from bayesmri.errors import DataError
 from bayesmri.io.inputs import input_files
 
+
+@dataclass(frozen=True)
+class Seen:
+    """A file whose bytes were read and hashed already: what is recorded is what was used, whatever is there later."""
+
+    name: str
+    sha256: str
+
+
 PACKAGES = ("bayesmri", "torch", "numpy", "h5py")
 
 
 def provenance(
-    *, command: str, config: Mapping[str, object], seed: int | None, inputs: Sequence[Path], threads: int | None = None
+    *,
+    command: str,
+    config: Mapping[str, object],
+    seed: int | None,
+    inputs: Sequence[Path | Seen],
+    threads: int | None = None,
 ) -> dict[str, Any]:
     """What it takes to repeat a result.
 
@@ -28,13 +43,17 @@ def provenance(
         "command": command,
         "config": plain(config),
         "seed": seed,
-        "inputs": [{"name": p.name, "sha256": sha256(p)} for path in inputs for p in input_files(path)],
+        "inputs": [asdict(found) for given in inputs for found in _seen(given)],
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
         "threads": threads,
         "machine": platform.machine(),
         "processor": processor(),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _seen(given: Path | Seen) -> list[Seen]:
+    return [given] if isinstance(given, Seen) else [Seen(p.name, sha256(p)) for p in input_files(given)]
 
 
 def processor() -> str:

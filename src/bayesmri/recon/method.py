@@ -21,6 +21,7 @@ from bayesmri.bounds.familiar import Familiar
 from bayesmri.checkpoint import load_model
 from bayesmri.coil_refinement import refined
 from bayesmri.errors import ConfigError
+from bayesmri.io.provenance import Seen
 from bayesmri.machine.devices import check_device
 from bayesmri.model import BoundLearned, Model
 from bayesmri.physics.coils import compress_coils
@@ -60,7 +61,7 @@ class Method:
         with a callback (s, x_s); None where nothing is unrolled.
     calibrations: error bounds, where the model was calibrated. scales: of the error that left-out lines tell.
     accelerations: R that a model was trained for; training: the configuration it records, None where nothing was
-        trained; familiar: how its training data looked.
+        trained; familiar: how its training data looked. file: what it was loaded from.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Method:
     accelerations: tuple[float, ...] = ()
     training: Mapping[str, Any] | None = None
     familiar: Familiar | None = None
+    file: Seen | None = None
 
 
 def make_method(options: Options) -> Method:
@@ -158,6 +160,7 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         accelerations=(*(() if model.acceleration is None else (model.acceleration,)), *model.also),
         training=training_of(model),
         familiar=model.familiar,
+        file=model.file,
     )
 
 

@@ -14,6 +14,7 @@ from bayesmri.complexes import rss
 from bayesmri.errors import DataError
 from bayesmri.io.geometry import center_window
 from bayesmri.io.inspect import data_messages
+from bayesmri.io.provenance import Seen
 from bayesmri.kspace import Header, KSpace
 from bayesmri.machine.workers import one_thread, ordered
 from bayesmri.messages import Messages, noted
@@ -64,7 +65,7 @@ class Reconstruction:
     expected: its error as left-out lines tell it, where that was asked for and can be told; else a note says why not.
 
     notes: what was done or assumed; warnings: what may make the image wrong. One sentence each.
-    visibility: of every template that was asked for, by its text.
+    visibility: of every template that was asked for, by its text. model_file: what the model was loaded from.
     """
 
     mean: Images
@@ -94,6 +95,7 @@ class Reconstruction:
     notes: tuple[str, ...] = ()
     visibility: Mapping[str, Visibility] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    model_file: Seen | None = None
 
     @property
     def image(self) -> Images:
@@ -176,6 +178,7 @@ def reconstruct(
         header=kspace.header,
         grid=grid,
         method=method.name,
+        model_file=method.file,
         seconds=0.0,
         std=None if at_mean.std is None else crop_to(at_mean.std, crop),
         error_std=None if at_mean.error_std is None else crop_to(at_mean.error_std, crop),

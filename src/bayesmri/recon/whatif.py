@@ -25,7 +25,7 @@ from bayesmri.errors import DataError
 from bayesmri.io.atomic import atomic_paths
 from bayesmri.io.geometry import center_window
 from bayesmri.io.inspect import data_messages
-from bayesmri.io.provenance import provenance
+from bayesmri.io.provenance import Seen, provenance
 from bayesmri.io.write_h5 import write_reconstruction
 from bayesmri.kspace import KSpace
 from bayesmri.machine.workers import one_thread
@@ -43,7 +43,6 @@ from bayesmri.recon.sound import check_finite, zero_filled
 from bayesmri.recon.undersample import single_coil, undersample
 from bayesmri.recon.visibility import sight_of
 from bayesmri.report.panel import ERROR, GREY, PanelStyle, fitting_scale, panel, window
-from bayesmri.runs import locate
 
 Floats = NDArray[np.float64]
 Image = NDArray[np.float32]
@@ -77,6 +76,7 @@ class WhatIf:
     method: str
     seconds: float
     kspace: NDArray[np.complex64] = field(repr=False)
+    model_file: Seen | None = None
 
     @property
     def came_back(self) -> float:
@@ -144,6 +144,7 @@ def _looked_again(kspace: KSpace, asked: Intervention, options: Options | Method
         method=method.name,
         seconds=time.perf_counter() - began,
         kspace=((D.z + added)[0] * factor).cpu().numpy().astype(np.complex64),
+        model_file=method.file,
     )
 
 
@@ -227,7 +228,7 @@ def whatif_to(
     named = options if options.model is None else replace(options, model=model_name(options.model))
     config = {"model": named.model, "method": None if named.model else named.method, **asdict(asked)}
     config |= {"sampling": None if sampling is None else asdict(sampling)}
-    model = [locate(Path(options.model))] if isinstance(options.model, str) else []
+    model = [] if found.model_file is None else [found.model_file]
     seed = None if sampling is None else sampling.seed
     origin = provenance(
         command="whatif", config=config, seed=seed, inputs=[path, *model], threads=torch.get_num_threads()

@@ -12,7 +12,7 @@ from bayesmri.analysis.templates import templates
 from bayesmri.bounds.left_out import N_FOLDS
 from bayesmri.data.simulate import Scanner
 from bayesmri.io.inspect import data_messages, mask_messages
-from bayesmri.io.provenance import provenance
+from bayesmri.io.provenance import Seen, provenance
 from bayesmri.io.write_h5 import write_kspace
 from bayesmri.kspace import Images, KSpace
 from bayesmri.recon.acquisition import Sampling
@@ -26,7 +26,6 @@ from bayesmri.recon.said import choice_note
 from bayesmri.recon.simulated import measured
 from bayesmri.recon.simulated import phantom_images as phantom_images
 from bayesmri.recon.undersample import as_sampled, left_out, single_coil, undersample
-from bayesmri.runs import locate
 
 
 def simulate_images(
@@ -97,7 +96,7 @@ def reconstruct_to(
         targets.pop("nifti_error_std", None)
     if result.error_bound is None:
         targets.pop("nifti_bound", None)
-    save(result, targets, provenance=_recon_provenance(options, sampling, choice, inputs))
+    save(result, targets, provenance=_recon_provenance(options, sampling, choice, inputs, result.model_file))
     return {
         "file": inputs[0].name,
         **facts(result),
@@ -110,11 +109,12 @@ def reconstruct_to(
 
 
 def _recon_provenance(
-    options: Options, sampling: Sampling | None, choice: str | None, inputs: Sequence[Path]
+    options: Options, sampling: Sampling | None, choice: str | None, inputs: Sequence[Path], model: Seen | None
 ) -> dict[str, Any]:
     """One seed serves the mask and the samples, each deriving its own stream from it.
 
-    A model is an input: its JSON file, which holds the checksum of its weights. choice: what `auto` chose, and why.
+    A model is an input: its JSON file as it was loaded, which holds the checksum of its weights. choice: what `auto`
+    chose, and why.
     """
 
     named = options if options.model is None else replace(options, model=model_name(options.model))
@@ -126,10 +126,11 @@ def _recon_provenance(
         config["chosen"] = choice
     seed = options.seed if options.samples else None if sampling is None else sampling.seed
     scan, *more = inputs
-    model = [locate(Path(options.model))] if isinstance(options.model, str) else []
-    return _provenance("recon", config, seed, [scan, *model, *more])
+    return _provenance("recon", config, seed, [scan, *([] if model is None else [model]), *more])
 
 
-def _provenance(command: str, config: Mapping[str, Any], seed: int | None, inputs: Sequence[Path]) -> dict[str, Any]:
+def _provenance(
+    command: str, config: Mapping[str, Any], seed: int | None, inputs: Sequence[Path | Seen]
+) -> dict[str, Any]:
 
     return provenance(command=command, config=config, seed=seed, inputs=inputs, threads=torch.get_num_threads())

@@ -10,7 +10,7 @@ NAMES = {(0,): "rows", (1,): "columns", (0, 1): "rows and columns"}
 
 
 def rolled_warnings(z: NDArray[np.complex64]) -> tuple[str, ...]:
-    """A sentence where the image of the strongest slice of z (slices, Q, H, W) lies around the edges of its field of view.
+    """A sentence where the image of the strongest slice of z (slices, Q, H, W) lies around the edges of its grid.
 
     np.fft.fftshift(np.fft.fft2(x)) makes such k-space of a centred image x, and so does `bart fftmod`.
     """
@@ -27,8 +27,8 @@ def rolled_warnings(z: NDArray[np.complex64]) -> tuple[str, ...]:
         return ()
     sign = {(0,): "(-1)^row", (1,): "(-1)^column", (0, 1): "(-1)^(row + column)"}[where]
     return (
-        f"the image lies around the edges of its field of view along {NAMES[where]} and not in its middle, as if rolled "
-        f"by half of it (np.fft.fft2 without np.fft.ifftshift of the image?); if it is, multiply k-space by {sign}",
+        f"the image lies around the edges of its field of view along {NAMES[where]} and not in its middle, as if "
+        f"rolled by half of it (np.fft.fft2 without np.fft.ifftshift of the image?); if it is, multiply k-space by {sign}",
     )
 
 

@@ -10,13 +10,16 @@ import pytest
 from PIL import Image
 
 import bayesmri
+from bayesmri.checkpoint import save_model
 from bayesmri.cli import build_app, main
 from bayesmri.errors import StrictError
 from bayesmri.io.formats import read_kspace
 from bayesmri.io.results import open_result
 from bayesmri.messages import NOTHING, Messages, noted, warned
+from bayesmri.recon.files import PhantomRequest, simulate_file
 from bayesmri.recon.page import report_file
 from bayesmri.report.panel import MOST_LINES, caption_lines
+from study_runs import tiny
 
 CENTRE = "the central line of k-space was not acquired"
 THREE = "the 3 axes of"
@@ -279,3 +282,14 @@ def test_force_overwrites(tmp_path: Path) -> None:
     assert main(command) == 0
     assert main(command) == 2
     assert main([*command, "--force"]) == 0
+
+
+def test_force_leaves_no_map_of_an_earlier_image(tmp_path: Path) -> None:
+    simulate_file(PhantomRequest("head", "PD", (32, 40)), tmp_path / "a.h5", seed=1)
+    save_model(tmp_path / "m.json", tiny())
+    command = ["recon", str(tmp_path / "a.h5"), "--acceleration", "3", "--nifti", "-o", str(tmp_path / "out.h5")]
+    assert main([*command, "--model", str(tmp_path / "m.json"), "--samples", "2"]) == 0
+    assert (tmp_path / "out_std.nii.gz").exists()
+    assert main([*command, "--force"]) == 0
+    assert (tmp_path / "out.nii.gz").exists()
+    assert not (tmp_path / "out_std.nii.gz").exists()

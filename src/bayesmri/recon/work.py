@@ -90,13 +90,11 @@ def reconstruct_to(
     steps = max(1, options.samples) + (N_FOLDS if options.check else 0)
     with progress(len(kspace.z) * steps) if progress else nullcontext(None) as advance:
         result = reconstruct(kspace, options, known=known + choice_note(choice), on_step=advance)
-    if result.std is None:
-        targets.pop("nifti_std", None)
-    if result.error_std is None:
-        targets.pop("nifti_error_std", None)
-    if result.error_bound is None:
-        targets.pop("nifti_bound", None)
+    maps = {"nifti_std": result.std, "nifti_error_std": result.error_std, "nifti_bound": result.error_bound}
+    without = [targets.pop(kind) for kind, made in maps.items() if made is None and kind in targets]
     save(result, targets, provenance=_recon_provenance(options, sampling, choice, inputs, result.model_file))
+    for former in without:  # of an earlier image, which --force gave up
+        former.unlink(missing_ok=True)
     return {
         "file": inputs[0].name,
         **facts(result),

@@ -288,7 +288,8 @@ def test_force_leaves_no_map_of_an_earlier_image(tmp_path: Path) -> None:
     simulate_file(PhantomRequest("head", "PD", (32, 40)), tmp_path / "a.h5", seed=1)
     save_model(tmp_path / "m.json", tiny())
     command = ["recon", str(tmp_path / "a.h5"), "--acceleration", "3", "--nifti", "-o", str(tmp_path / "out.h5")]
-    assert main([*command, "--model", str(tmp_path / "m.json"), "--samples", "2"]) == 0
+    command += ["--model", str(tmp_path / "m.json")]
+    assert main([*command, "--samples", "2"]) == 0
     assert (tmp_path / "out_std.nii.gz").exists()
     assert main([*command, "--force"]) == 0
     assert (tmp_path / "out.nii.gz").exists()

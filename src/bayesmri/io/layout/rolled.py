@@ -28,7 +28,8 @@ def rolled_warnings(z: NDArray[np.complex64]) -> tuple[str, ...]:
     sign = {(0,): "(-1)^row", (1,): "(-1)^column", (0, 1): "(-1)^(row + column)"}[where]
     return (
         f"the image lies around the edges of its field of view along {NAMES[where]} and not in its middle, as if "
-        f"rolled by half of it (np.fft.fft2 without np.fft.ifftshift of the image?); if it is, multiply k-space by {sign}",
+        "rolled by half of it (np.fft.fft2 without np.fft.ifftshift of the image?); if it is, multiply k-space by "
+        f"{sign}",
     )
 
 

@@ -30,7 +30,8 @@ class Outcome:
 def outcome(way: Way, folder: Path, capsys: pytest.CaptureFixture[str]) -> Outcome:
     path, out = way.write(folder, plain_scan()), folder / "out.h5"
     flags = [str(folder / flag) if flag.endswith(".npy") else flag for flag in way.flags]
-    code = main(["recon", str(path), "-o", str(out), "--method", "sense", "--json", *flags])
+    method = [] if "--method" in flags else ["--method", "sense"]
+    code = main(["recon", str(path), "-o", str(out), *method, "--json", *flags])
     text = capsys.readouterr()
     if code:
         assert not out.exists()

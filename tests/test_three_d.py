@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayesmri.baselines.bart import write_cfl
 from bayesmri.cli import main
-from bayesmri.errors import ConfigError
+from bayesmri.errors import ConfigError, DataError
 from bayesmri.io.cfl import read_cfl
 from bayesmri.io.layout.axes import arrange
 from bayesmri.io.layout.given import parse_axes
@@ -133,13 +133,13 @@ def test_a_poisson_disc_of_bart_is_found_and_reconstructed(tmp_path: Path) -> No
     assert found.metrics(Y).psnr > found.zero_filled_metrics(Y).psnr + 3
 
 
-def test_slices_in_dimension_2_are_warned_of(tmp_path: Path) -> None:
+def test_slices_in_dimension_2_are_refused_where_they_are_plainly_no_encoding(tmp_path: Path) -> None:
     x, y, z = np.meshgrid(*(np.linspace(-1, 1, n) for n in (16, 20, 24)), indexing="ij")
     ball = ((x**2 + y**2 + z**2 < 0.9) * (1 + 0.3 * np.cos(9 * x * y))).astype(np.complex64)
     planes = np.fft.fftshift(np.fft.fft2(ball, axes=(0, 1)), axes=(0, 1)).astype(np.complex64)
     write_cfl(tmp_path / "slices", (planes + 0.01 * drawn(*planes.shape))[..., None])
-    (warning,) = read_cfl(tmp_path / "slices").header.warnings
-    assert "bart transpose 2 13 IN OUT" in warning
+    with pytest.raises(DataError, match="bart transpose 2 13 IN OUT"):
+        read_cfl(tmp_path / "slices")
 
 
 def test_maps_of_3d_scans_are_of_the_slices_of_the_readout(tmp_path: Path) -> None:

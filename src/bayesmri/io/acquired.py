@@ -10,7 +10,15 @@ from bayesmri.io.layout.energy import power, punctured, quantised
 from bayesmri.io.layout.extent import extent, lacks
 from bayesmri.io.layout.given import NOTHING, Given
 from bayesmri.io.layout.overrule import check_stored, overruled, row_mask
-from bayesmri.io.layout.pattern import Pattern, along_rows, check_coils, check_slices, pattern, slice_lines
+from bayesmri.io.layout.pattern import (
+    Pattern,
+    along_rows,
+    check_coils,
+    check_slices,
+    lost_warnings,
+    pattern,
+    slice_lines,
+)
 from bayesmri.io.layout.rolled import rolled_warnings
 from bayesmri.io.layout.turn import NOTE, turned
 from bayesmri.kspace import Header, KSpace, check_finite, check_grid
@@ -56,7 +64,7 @@ def finish(
         found = replace(found, mask=chosen, notes=found.notes + notes)
     if not found.mask.all():
         z[..., ~found.mask] = 0
-    warnings += rolled_warnings(z)
+    warnings += lost_warnings(found, energy.points) + rolled_warnings(z)
     return KSpace(z=z, mask=found.mask, header=_told(header, found, warnings), truth=truth)
 
 

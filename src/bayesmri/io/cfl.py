@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.errors import FormatError
+from bayesmri.errors import DataError, FormatError
 from bayesmri.io.acquired import finish
 from bayesmri.io.guard import byte_budget, check_bytes, damaged_as_format_error, one_line, regular_file, sizes
 from bayesmri.io.layout.array import checked
@@ -50,9 +50,12 @@ def read_cfl(path: Path, *, budget: int | None = None, given: Given = NOTHING) -
         found = Arranged(*_to_slices(array))
     else:
         found = arrange(array, given.axes)
-    found = checked(found, given)
-    facts = {"BART dimensions": sizes(dims[: _last_used(dims) + 1])}
     warnings = _doubts(array) if given.axes is None else ()
+    try:
+        found = checked(found, given)
+    except DataError as error:
+        raise DataError(warnings[0]) if warnings else error from None
+    facts = {"BART dimensions": sizes(dims[: _last_used(dims) + 1])}
     header = Header(source="BART cfl", facts=facts, notes=found.notes, warnings=warnings)
     return finish(found.z, header, given=given)
 

@@ -6,6 +6,7 @@ from bayesmri.bounds.outside import extrapolation, reasons
 from bayesmri.kspace import KSpace
 from bayesmri.messages import NOTHING, Messages, noted, warned
 from bayesmri.physics.espirit import FEWEST
+from bayesmri.physics.pattern import centre_run, kind_of
 from bayesmri.recon.choice import renamed
 from bayesmri.recon.method import Method
 from bayesmri.recon.request import Options
@@ -39,7 +40,7 @@ def messages(
             "judged (bayesmri familiarise)"
         )
     bound = noted(*([] if bound_note is None else [bound_note]))
-    return model + coil_messages(coil_lines) + bound
+    return model + coil_messages(coil_lines) + plain_messages(kspace, asked) + bound
 
 
 def _unlike(method: Method, outside: Sequence[str]) -> list[str]:
@@ -69,3 +70,20 @@ def coil_messages(lines: int | None) -> Messages:
         f"only {lines} central line{'s were' if lines > 1 else ' was'} acquired: sensitivities were refined together "
         "with the image; look for folding, or give them (--sensitivities)"
     )
+
+
+def plain_messages(kspace: KSpace, asked: Options) -> Messages:
+    """Where a method without a model has nothing to unfold the image by."""
+    mask = kspace.mask
+    if asked.model is not None or asked.method == "zero-filled" or mask.all():
+        return NOTHING
+    lines = centre_run(mask)
+    if asked.method == "sense" and (kspace.z.shape[1] == 1 or lines < FEWEST):
+        why = "a single coil" if kspace.z.shape[1] == 1 else f"{lines} lines around the centre complete"
+        return warned(
+            f"sense knows no sensitivities with {why}, and needs several coils and {FEWEST} complete lines: its images "
+            "are the zero-filled ones, which fold; take a model (--model auto)"
+        )
+    if lines <= 1 and kind_of(mask) == "equispaced":
+        return warned(f"lines at equal steps without a complete centre: {asked.method} cannot unfold the image")
+    return NOTHING

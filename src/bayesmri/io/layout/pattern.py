@@ -12,6 +12,7 @@ from bayesmri.io.layout.extent import Extent, extent, lacks
 Bool = NDArray[np.bool_]
 Window = tuple[int, int, int, int]
 
+LOST = 8  # points: fewer zeros may be chance
 SCATTERED = 0.1  # of the points: so many zeros between measured ones are no accident of rounding
 
 
@@ -62,6 +63,21 @@ def scattered(found: Held) -> bool:
     box = found.points[found.rows][:, found.columns]
     between = np.logical_or.accumulate(box) & np.logical_or.accumulate(box[::-1])[::-1]
     return int((between & ~box).sum()) > SCATTERED * int(between.sum())
+
+
+def lost_warnings(found: Pattern, p: Real) -> tuple[str, ...]:
+    """Exact zeros between measured points of acquired lines; p: the power (H, W) of all slices and coils."""
+    if found.mask.ndim == 2 or found.held.quantised:
+        return ()
+    box = p[found.held.rows][:, found.held.columns & found.mask] > 0
+    between = np.zeros_like(box)
+    for one in (box, box.T):
+        inside = np.logical_or.accumulate(one) & np.logical_or.accumulate(one[::-1])[::-1]
+        between |= inside if one is box else inside.T
+    n = int((between & ~box).sum())
+    if n < LOST:
+        return ()
+    return (f"{n} points between measured ones hold exactly zero (lost samples?) and were taken as measured",)
 
 
 def rounding_notes(found: Held, rows: Extent, columns: Extent) -> tuple[str, ...]:

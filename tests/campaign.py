@@ -272,7 +272,7 @@ FILES = [
     Way("HDF5 of complex128", h5(lambda s: {"kspace": s.z[None].astype(complex)}), RIGHT),
     Way("HDF5 of int16 pairs", h5(lambda s: {"kspace": pairs(s.z[None], "i2", whole(s))}), right("imaginary part")),
     Way("HDF5 of int32 records", h5(lambda s: {"kspace": records(s.z[None], ("r", "i"), "<i4", 1e4 * whole(s))}), RIGHT),
-    Way("HDF5 coils as slices", h5(lambda s: {"kspace": s.z}), told("taken as .slice, row, column.")),
+    Way("HDF5 coils as slices", h5(lambda s: {"kspace": s.z}), told("shaded from different sides.*--axes 'coil row column'")),
     Way("HDF5 coils, said", h5(lambda s: {"kspace": s.z}), RIGHT, (AXES, "coil row column")),
     Way("HDF5 coils, one image", h5(lambda s: {"kspace": s.z, "reconstruction_rss": s.truth[None]}), RIGHT),
     Way("HDF5 coils last", h5(lambda s: {"kspace": np.moveaxis(s.z, 0, -1)[None]}), refused("--axes")),

@@ -57,7 +57,8 @@ def read_fastmri(path: Path, *, budget: int | None = None, given: Given = NOTHIN
         if mask is None:
             truth = _in_our_units(truth, z)
         header = _header(file, z.shape, encoding, truth)
-    header = replace(header, notes=told + found.notes + header.notes)
+    doubt = found.warnings if found.notes else ()  # not of a file that says what its axes are
+    header = replace(header, notes=told + found.notes + header.notes, warnings=doubt + header.warnings)
     pattern = None if mask is None else stored_mask(mask, (z.shape[2], z.shape[3]))
     return judged(finish(z, header, mask=pattern, truth=truth.image, given=given))
 

@@ -12,7 +12,7 @@ from bayesmri.io.layout.axes import Arranged, arrange, assumed
 from bayesmri.io.layout.given import NOTHING, Given
 from bayesmri.io.layout.numbers import as_complex
 from bayesmri.io.layout.overrule import stored_mask
-from bayesmri.io.layout.roles import check_roles
+from bayesmri.io.layout.roles import check_roles, doubts
 from bayesmri.io.layout.spectrum import in_kspace
 from bayesmri.io.layout.third import check_coils
 from bayesmri.kspace import Header, KSpace
@@ -33,7 +33,9 @@ def kspace_of_array(
     values, notes = as_complex(array, name=name, error=DataError if source == "array" else FormatError)
     found = checked(arranged(values, given, by_number, certain=False), given)
     pattern = None if mask is None else stored_mask(mask, (found.z.shape[2], found.z.shape[3]))
-    return finish(found.z, Header(source=source, notes=notes + found.notes), mask=pattern, given=given)
+    return finish(
+        found.z, Header(source=source, notes=notes + found.notes, warnings=found.warnings), mask=pattern, given=given
+    )
 
 
 def arranged(
@@ -56,4 +58,5 @@ def arranged(
 def checked(found: Arranged, given: Given) -> Arranged:
     """Centred k-space, made so where the user says that it is not; refused where it seems to be none."""
     z, notes = in_kspace(found.z, given)
-    return replace(found, z=z, notes=found.notes + notes)
+    doubt = doubts(z) if given.axes is None else ()
+    return replace(found, z=z, notes=found.notes + notes, warnings=found.warnings + doubt)

@@ -15,10 +15,11 @@ Complex = NDArray[np.complex64]
 
 @dataclass(frozen=True)
 class Arranged:
-    """z: complex64 (slices, Q, H, W). notes: what was assumed or left out."""
+    """z: complex64 (slices, Q, H, W). notes: what was assumed or left out. warnings: what speaks against it."""
 
     z: Complex
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def arrange(array: Complex, axes: tuple[str, ...]) -> Arranged:

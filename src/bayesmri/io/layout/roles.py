@@ -8,6 +8,8 @@ from bayesmri.io.guard import sizes
 
 LEAST = 16  # entries of an axis that may be one of k-space
 FLAT = 10.0  # largest energy over the median along an axis: coils have less, k-space 40 and more
+FEW = 4  # entries that tell nothing yet
+ALIKE, SIDED = 0.005, 0.14  # of the field of view: how far slices of one subject lie apart is between 0.006 and 0.13
 STEEPER = 8.0  # times: along which a leading axis must exceed a flat one
 
 
@@ -49,3 +51,47 @@ def _central(array: NDArray[np.complex64], axis: int) -> bool:
     """Whether the energy along an axis peaks in its middle, or at its ends as after fftshift."""
     n, peak = array.shape[axis], int(np.nan_to_num(profile(array, axis)).argmax())
     return bool(abs(peak - n // 2) <= max(2, n // 16) or min(peak, n - peak) <= 2)
+
+
+def doubts(z: NDArray[np.complex64]) -> tuple[str, ...]:
+    """A warning where the entries of z (slices, Q, H, W) look like what they were not taken for.
+
+    Coils see one slice each from its own side; slices of one coil are shaded alike.
+    """
+    slices, Q = z.shape[:2]
+    if slices >= FEW and Q == 1 and shading(z[:, 0]) > SIDED:
+        return (
+            f"the {slices} entries that were taken as slices are shaded from different sides, as coils of one slice "
+            "are; if they are coils, say so: --axes 'coil row column'",
+        )
+    if Q >= FEW and shading(z[0]) < ALIKE:
+        others = "coil slice row column" if slices > 1 else "slice row column"
+        return (
+            f"the {Q} entries that were taken as coils are shaded alike, as slices are; if they are slices, say so: "
+            f"--axes '{others}'",
+        )
+    return ()
+
+
+def shading(entries: NDArray[np.complex64]) -> float:
+    """How far the centres of mass of the images (n, H, W) lie apart: their standard deviation over the field of view.
+
+    Of the central 24 lines alone, where k-space is complete; between ALIKE and SIDED where that cannot be told.
+    """
+    H, W = entries.shape[-2:]
+    n = min(24, H, W)
+    part = entries[:, H // 2 - n // 2 :, W // 2 - n // 2 :][:, :n, :n]
+    live = part[np.abs(part).max(axis=(1, 2)) > 0]
+    inner = live[:, n // 2 - 3 : n // 2 + 3, n // 2 - 3 : n // 2 + 3]
+    if len(live) < FEW or not np.isfinite(live).all() or not (inner != 0).all():
+        return (ALIKE + SIDED) / 2
+    x = np.fft.ifft2(np.fft.ifftshift(live * np.outer(np.hanning(n), np.hanning(n)), axes=(-2, -1)))
+    p = np.square(np.abs(x), dtype=np.float64)
+    p /= p.sum(axis=(1, 2), keepdims=True)
+    turn = np.exp(2j * np.pi * np.arange(n) / n)
+    variance = 0.0
+    for axis in (1, 2):
+        centre = (p.sum(axis=axis) * turn).sum(axis=1)
+        place = np.angle(centre * np.conj(centre.mean())) / (2 * np.pi)
+        variance += float(place.var())
+    return float(np.sqrt(variance))

@@ -128,12 +128,19 @@ def check_coils(z: NDArray[np.complex64], found: Held) -> None:
     for s, q in np.ndindex(z.shape[:2]):
         a = np.abs(z[s, q])
         least = point_threshold(a[a > 0].astype(np.float64)) if s == middle and a.any() else 0.0
-        lacking = int((found.points & (a <= least)).sum())
+        held = a > least
+        inside = np.outer(_span(held.any(axis=1)), _span(held.any(axis=0)))  # zero padding may differ
+        lacking = int((found.points & ~held & inside).sum())
         if SCATTERED * n < lacking and a.any():
             raise MaskError(
                 f"slice {s}, coil {q} lacks {lacking} of {n} points of k-space that other coils or slices hold, "
                 "expected one mask for all slices and coils; split the file by its masks"
             )
+
+
+def _span(held: Bool) -> Bool:
+    """From the first that is held to the last."""
+    return np.asarray(np.logical_or.accumulate(held) & np.logical_or.accumulate(held[::-1])[::-1])
 
 
 def slice_lines(lines: Real, columns: Bool) -> Bool:

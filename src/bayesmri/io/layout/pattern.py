@@ -129,7 +129,8 @@ def check_coils(z: NDArray[np.complex64], found: Held) -> None:
         a = np.abs(z[s, q])
         least = point_threshold(a[a > 0].astype(np.float64)) if s == middle and a.any() else 0.0
         held = a > least
-        inside = np.outer(_span(held.any(axis=1)), _span(held.any(axis=0)))  # zero padding may differ
+        rows, columns = (_span(np.asarray(held.any(axis=axis))) for axis in (1, 0))
+        inside = rows[:, None] & columns  # zero padding may differ
         lacking = int((found.points & ~held & inside).sum())
         if SCATTERED * n < lacking and a.any():
             raise MaskError(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayesmri
-from bayesmri.errors import MaskError
+from bayesmri.errors import DataError, MaskError
 from bayesmri.io.formats import read_kspace
 from bayesmri.io.masks import read_mask
 from reader_files import random_kspace, write_h5
@@ -133,3 +133,17 @@ def test_a_mask_file_holds_0_and_1_alone(tmp_path: Path, values: np.ndarray, wor
 def test_0_and_1_are_a_mask_in_any_type(tmp_path: Path, kind: type) -> None:
     np.save(tmp_path / "mask.npy", FIRST.astype(kind)[None, :, None])
     np.testing.assert_array_equal(read_mask(tmp_path / "mask.npy"), FIRST)
+
+
+def test_the_user_overrules_what_seems_an_image_or_shifted() -> None:
+    """A point source fills k-space evenly, and a test pattern may lie anywhere."""
+    point = np.ones((1, 1, 24, W), np.complex64)
+    with pytest.raises(DataError, match="--no-images"):
+        bayesmri.as_kspace(point)
+    taken = bayesmri.as_kspace(point, images=False)
+    np.testing.assert_array_equal(taken.z, point)
+    assert any("--no-images" in note for note in taken.header.notes)
+    corner = np.fft.ifftshift(kspace(1, 1), axes=(-2, -1))
+    with pytest.raises(DataError, match="--no-shifted"):
+        bayesmri.as_kspace(corner)
+    np.testing.assert_array_equal(bayesmri.as_kspace(corner, shifted=False).z, corner)

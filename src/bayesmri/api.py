@@ -50,8 +50,8 @@ def as_kspace(
     mask: ArrayLike | None = None,
     *,
     axes: str | None = None,
-    shifted: bool = False,
-    images: bool = False,
+    shifted: bool | None = None,
+    images: bool | None = None,
 ) -> KSpace:
     """K-space from an array: (H, W), (coils, H, W) or (slices, coils, H, W), complex, zero frequency in the centre.
 

@@ -82,14 +82,16 @@ class Layout:
         file, such as "row column coil"; - for an axis of which the first entry is taken. The rows are the readout; of
         3-D k-space readout is an axis of its own, in the place of slice.
     shifted
-        The zero frequency lies in the corners of k-space, as np.fft.fft2 leaves it, and is moved to the centre.
+        The zero frequency lies in the corners of k-space, as np.fft.fft2 leaves it, and is moved to the centre;
+        --no-shifted: it lies in the centre, whatever it seems.
     images
-        The array holds complex coil images, which are transformed into k-space.
+        The array holds complex coil images, which are transformed into k-space; --no-images: it holds k-space, whatever
+        it seems.
     """
 
     axes: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
-    shifted: bool = False
-    images: bool = False
+    shifted: bool | None = None
+    images: bool | None = None
 
     def given(self) -> Given:
         return Given.of(self.axes, shifted=self.shifted, images=self.images)

@@ -18,22 +18,22 @@ class Given:
     """axes: what each axis of the array is, of ROLES in any order, `-` for one of which the first entry is taken;
         readout in the place of slice where it is 3-D k-space, whose rows and columns are its phase encodings.
 
-    shifted: the zero frequency lies in the corners, as np.fft.fft2 leaves it.
-    images: the array holds complex coil images and no k-space.
+    shifted: the zero frequency lies in the corners, as np.fft.fft2 leaves it; False: in the centre, whatever it seems.
+    images: the array holds complex coil images and no k-space; False: k-space, whatever it seems.
     mask: which lines, or points, were acquired, where the data is not fully sampled.
     """
 
     axes: tuple[str, ...] | None = None
-    shifted: bool = False
-    images: bool = False
+    shifted: bool | None = None
+    images: bool | None = None
     mask: NDArray[np.bool_] | None = field(default=None, compare=False)
 
     @staticmethod
     def of(
         axes: str | None = None,
         *,
-        shifted: bool = False,
-        images: bool = False,
+        shifted: bool | None = None,
+        images: bool | None = None,
         mask: NDArray[np.bool_] | None = None,
     ) -> "Given":
         """axes: in one text, such as "slice coil row column"."""
@@ -41,7 +41,8 @@ class Given:
 
     def refused(self, what: str) -> None:
         """Of a file that knows its own axes."""
-        flags = {"--axes": self.axes is not None, "--shifted": self.shifted, "--images": self.images}
+        flags = {"--axes": self.axes is not None, "--shifted": self.shifted is not None}
+        flags["--images"] = self.images is not None
         said = " and ".join(flag for flag, set_ in flags.items() if set_)
         if said:
             raise ConfigError(

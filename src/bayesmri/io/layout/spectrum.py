@@ -33,24 +33,33 @@ def in_kspace(z: Complex, given: Given) -> tuple[Complex, tuple[str, ...]]:
         return z, ()  # said by the checks that follow
     notes: tuple[str, ...] = ()
     found = spectrum(z)
+    if found.images and given.images is False:
+        notes += (
+            f"the array is spread along its {NAMES[found.images]} like an image; --no-images says that it is none",
+        )
+        found = Spectrum((), _shifted_axes(_strongest(z)))
     if found.images:
         where = NAMES[found.images]
-        if not given.images:
+        if given.images is None:
             raise DataError(
                 f"the array is spread along its {where} like an image, not gathered in the centre like k-space; if it "
-                "holds complex coil images, say so: --images; magnitude images: bayesmri simulate"
+                "holds complex coil images, say so: --images; if it is k-space all the same: --no-images; magnitude "
+                "images: bayesmri simulate"
             )
         z = _transformed(z, found.images)
         notes += (f"the array was taken as images and transformed along its {where}, as --images says",)
         found = spectrum(z)
     elif given.images:
         raise DataError("got --images, but the array is gathered like k-space, expected images; leave it out")
+    if found.shifted and given.shifted is False:
+        return z, (*notes, f"the energy lies at the ends of its {NAMES[found.shifted]}; --no-shifted says that it may")
     if found.shifted:
         where = NAMES[found.shifted]
-        if not given.shifted:
+        if given.shifted is None:
             raise DataError(
                 f"the energy of k-space lies at the ends of its {where} and not in the centre (np.fft.fft2 without "
-                "fftshift?), expected the zero frequency at H // 2, W // 2; say so: --shifted"
+                "fftshift?), expected the zero frequency at H // 2, W // 2; say so: --shifted; if it lies in the centre all "
+                "the same: --no-shifted"
             )
         z = np.ascontiguousarray(np.fft.fftshift(z, axes=[axis - 2 for axis in found.shifted]))
         notes += (f"the zero frequency was moved to the centre along {where} (fftshift), as --shifted says",)
@@ -61,8 +70,7 @@ def in_kspace(z: Complex, given: Given) -> tuple[Complex, tuple[str, ...]]:
 
 def spectrum(z: Complex) -> Spectrum:
     """Judged by the strongest slice of z (slices, Q, H, W)."""
-    strongest = max(z, key=lambda part: float(np.square(np.abs(part), dtype=np.float64).sum()))
-    part = strongest / max(float(np.abs(strongest).max()), 1e-30)
+    part = _strongest(z)
     plain = gathered(part)
     images: tuple[int, ...] = ()
     if plain < HALF:
@@ -71,6 +79,12 @@ def spectrum(z: Complex) -> Spectrum:
         times = TIMES if plain < SPREAD else HALF_TIMES
         images = best if candidates[best] > max(SPREAD, times * plain) else ()
     return Spectrum(images, () if images else _shifted_axes(part))
+
+
+def _strongest(z: Complex) -> Complex:
+    """The slice of the most energy, (Q, H, W), divided by its maximum."""
+    part = max(z, key=lambda part: float(np.square(np.abs(part), dtype=np.float64).sum()))
+    return np.asarray(part / max(float(np.abs(part).max()), 1e-30))
 
 
 def gathered(part: Complex) -> float:

@@ -58,8 +58,8 @@ def in_kspace(z: Complex, given: Given) -> tuple[Complex, tuple[str, ...]]:
         if given.shifted is None:
             raise DataError(
                 f"the energy of k-space lies at the ends of its {where} and not in the centre (np.fft.fft2 without "
-                "fftshift?), expected the zero frequency at H // 2, W // 2; say so: --shifted; if it lies in the centre all "
-                "the same: --no-shifted"
+                "fftshift?), expected the zero frequency at H // 2, W // 2; say so: --shifted; if it lies in the "
+                "centre all the same: --no-shifted"
             )
         z = np.ascontiguousarray(np.fft.fftshift(z, axes=[axis - 2 for axis in found.shifted]))
         notes += (f"the zero frequency was moved to the centre along {where} (fftshift), as --shifted says",)

@@ -11,6 +11,7 @@ from bayesmri.errors import DataError, FormatError, ShapeError
 from bayesmri.io.arrays import read_array
 from bayesmri.io.cfl import cfl_pair, read_maps
 from bayesmri.io.guard import byte_budget, damaged_as_format_error, one_line, regular_file
+from bayesmri.io.map_fit import misfit_warnings
 from bayesmri.kspace import KSpace, check_finite
 
 AXES = "(coils, H, W), (sets, coils, H, W) or (slices, sets, coils, H, W)"
@@ -38,6 +39,8 @@ def with_sensitivities(kspace: KSpace, array: NDArray[Any]) -> KSpace:
     Four axes are (slices, coils, H, W) where the first counts the slices and not sets.
     """
     slices, Q, H, W = kspace.z.shape
+    if kspace.header.turned and array.ndim >= 2:  # maps have the rows and columns of the file
+        array = array.swapaxes(-1, -2)
     if array.dtype.kind != "c":
         raise DataError(f"got sensitivities of {array.dtype}, expected complex ones")
     wrong = ShapeError(
@@ -57,7 +60,9 @@ def with_sensitivities(kspace: KSpace, array: NDArray[Any]) -> KSpace:
         raise DataError("got sensitivities that are zero everywhere, expected some coil to see something")
     if Q == 1:
         raise DataError("got sensitivities with k-space of one coil, expected several; leave them out")
-    return replace(kspace, sensitivities=_normalized(s))
+    maps = _normalized(s)
+    header = replace(kspace.header, warnings=kspace.header.warnings + misfit_warnings(kspace, maps))
+    return replace(kspace, sensitivities=maps, header=header)
 
 
 def _normalized(s: NDArray[np.complexfloating]) -> NDArray[np.complex64]:

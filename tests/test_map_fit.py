@@ -29,7 +29,7 @@ def scan() -> tuple[Complex, Complex]:
 
 
 def lines() -> NDArray[np.bool_]:
-    return (np.arange(N) % 3 == 0) | (abs(np.arange(N) - N // 2) < 6)
+    return np.asarray((np.arange(N) % 3 == 0) | (abs(np.arange(N) - N // 2) < 6))
 
 
 def read(z: Complex) -> KSpace:
@@ -64,9 +64,7 @@ def test_a_turned_scan_turns_them(scan: tuple[Complex, Complex]) -> None:
     ],
     ids=["transposed", "coils in another order", "rolled", "conjugate", "fftmod"],
 )
-def test_others_are_warned_of(
-    scan: tuple[Complex, Complex], change: Callable[[Complex], Complex], words: str
-) -> None:
+def test_others_are_warned_of(scan: tuple[Complex, Complex], change: Callable[[Complex], Complex], words: str) -> None:
     u, s = scan
     wrong = np.ascontiguousarray(change(s)).astype(np.complex64)
     (warning,) = with_sensitivities(read(u * lines()), wrong).header.warnings

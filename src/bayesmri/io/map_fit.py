@@ -1,4 +1,4 @@
-"""Whether sensitivities are of this very scan: its images lie in their span, and they vary slowly from pixel to pixel."""
+"""Whether sensitivities are of this very scan: its images lie in their span, and they vary slowly."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ def misfit_warnings(kspace: KSpace, maps: NDArray[np.complex64]) -> tuple[str, .
     """Sentences on s (slices or 1, sets, Q, H, W) that do not belong to the data; judged by its strongest slice."""
     strongest = int(np.argmax([float(np.vdot(part, part).real) for part in kspace.z]))
     s = maps[strongest if len(maps) > 1 else 0]
-    H, W = kspace.z.shape[-2:]
+    H = kspace.z.shape[-2]
     block = centre_block(kspace.mask) if kspace.mask.ndim == 2 else (H, centre_run(kspace.mask))
     known = min(block) >= FEWEST
     lost, smooth = unexplained(kspace.z[strongest], s, block) if known else 0.0, coherence(s[0])
@@ -54,7 +54,5 @@ def unexplained(z: NDArray[np.complex64], s: NDArray[np.complex64], block: tuple
 def coherence(s: NDArray[np.complex64]) -> float:
     """Σ Re s̄(p) s(p + 1) / Σ |s(p)| |s(p + 1)| of neighbours along rows and columns, of s (Q, H, W)."""
     pairs = ((s[:, 1:], s[:, :-1]), (s[..., 1:], s[..., :-1]))
-    ratios = [
-        float((a.conj() * b).real.sum()) / max(float((np.abs(a) * np.abs(b)).sum()), 1e-30) for a, b in pairs
-    ]
+    ratios = [float((a.conj() * b).real.sum()) / max(float((np.abs(a) * np.abs(b)).sum()), 1e-30) for a, b in pairs]
     return min(ratios)

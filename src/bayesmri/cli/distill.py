@@ -20,7 +20,8 @@ def distill(
     output: Annotated[Path, Parameter(name=["--output", "-o"])],
     what: Literal["spread", "error"] = "spread",
     config: tuple[Path, ...] = (),
-    elements: Whole = 480,
+    elements: tuple[Whole, ...] = (480,),
+    judge: Path | None = None,
     samples: Whole = 6,
     few: Whole = 4,
     iterations: Whole = 2000,
@@ -46,11 +47,13 @@ def distill(
     what
         spread or error.
     config
-        Training configuration whose data are used; the run's own unless given. May be repeated: slices are shared
-        evenly, and those of the first judge what was learned. Spread is learned on the subjects of
-        training, error on those that validate, which the model has not learned from.
+        Training configuration whose data are used; the run's own unless given. May be repeated. Spread is
+        learned on the subjects of training, error on those that validate, which the model has not learned from.
     elements
-        Slices to reconstruct.
+        Slices to reconstruct; repeated, of every configuration.
+    judge
+        Configuration whose validation volumes give the expected error its scale, such as the one that the model was
+        trained with; elements that are kept out do unless given.
     samples
         Draws of each.
     few
@@ -73,14 +76,17 @@ def distill(
     from bayesmri.evaluation.distill import DistillConfig, Lesson, distill_file
 
     wanted = DistillConfig(
-        elements=elements,
+        elements=sum(elements),
         samples=samples,
         few=few,
         iterations=iterations,
         features=FEATURES[what] if features is None else features,
         seed=seed,
     )
-    lesson, shown = Lesson(what, config, keep, device), partial(progress, title="distill", unit="steps")
+    lesson, shown = (
+        Lesson(what, config, elements, judge, keep, device),
+        partial(progress, title="distill", unit="steps"),
+    )
     made = distill_file(run, output, wanted, lesson, force=force, progress=shown)
     if json:
         print_json(made)

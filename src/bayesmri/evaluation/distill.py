@@ -20,13 +20,14 @@ from bayesmri.machine.devices import check_device
 from bayesmri.model import Model
 from bayesmri.recon.files import Progress
 from bayesmri.runs import locate
+from bayesmri.training.distill import TARGET, distill, with_predictor
 from bayesmri.training.distill import DistillConfig as DistillConfig
-from bayesmri.training.distill import distill, with_predictor
-from bayesmri.training.drawn import Drawn, drawn
+from bayesmri.training.drawn import Drawn, drawn, validating
 from bayesmri.training.error_head import ErrorConfig, train_head, with_error_head
 from bayesmri.training.settings import TrainConfig
 
 What = Literal["spread", "error"]
+SCANS = 3  # of every validation volume
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,31 @@ class Lesson:
     """What is learned, and from what.
 
     what: spread, σ̂ of many samples from a few; error, the size of the error.
-    recipes: training configurations that say where data come from; the run's own unless given. Elements are shared
-        evenly among them, and a head is judged by those of the first.
+    recipes: training configurations that say where data come from; the run's own unless given.
+    elements: of each of them; one number is for all.
+    judge: a configuration whose validation volumes, whole as they would be scanned, give a head its scale; without one
+        it is judged by elements of the first recipe.
     keep: a folder for the elements, filled where it lacks some and read where it has them.
     """
 
     what: What = "spread"
     recipes: tuple[Path, ...] = ()
+    elements: tuple[int, ...] = (480,)
+    judge: Path | None = None
     keep: Path | None = None
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if len(self.elements) not in (1, max(1, len(self.recipes))) or min(self.elements, default=0) < 1:
+            raise ConfigError(
+                f"got {len(self.elements)} numbers of elements for {max(1, len(self.recipes))} configurations, "
+                "expected one for all or one for each, of at least 1"
+            )
+
+    def counts(self) -> tuple[int, ...]:
+        """By recipe."""
+        n = max(1, len(self.recipes))
+        return self.elements if len(self.elements) == n else self.elements * n
 
 
 def distill_file(
@@ -72,12 +89,12 @@ def distill_file(
     path = locate(run)
     model = load_model(path)
     began = time.perf_counter()
-    with progress(config.elements) if progress else nullcontext(_nothing) as advance:
-        share = [len(range(k, config.elements, len(recipes))) for k in range(len(recipes))]
+    with progress(sum(lesson.counts())) if progress else nullcontext(_nothing) as advance:
         elements = [
             _elements(model, recipe, replace(config, elements=n), lesson, place, advance)
-            for recipe, n in zip(recipes, share, strict=True)
+            for recipe, n in zip(recipes, lesson.counts(), strict=True)
         ]
+    judges = [] if lesson.judge is None else _judges(model, lesson.judge, config, lesson, place)
     losses: list[float] = []
     with progress(config.iterations) if progress else nullcontext(_nothing) as advance:
 
@@ -85,7 +102,7 @@ def distill_file(
             losses.append(loss)
             advance()
 
-        finish, facts = _learned(model, elements, config, lesson.what, place, on_step)
+        finish, facts = _learned(model, elements, judges, config, lesson.what, place, on_step)
     last = losses[-max(1, len(losses) // 10) :]
     facts |= {
         "loss": sum(last) / len(last),
@@ -106,8 +123,7 @@ def _elements(
     advance: Callable[[], None],
 ) -> list[Drawn]:
     """Of one recipe; a folder keeps them under its name."""
-    settings = parse(TrainConfig, read_toml(recipe))
-    matched = replace(settings, mask=replace(settings.mask, acceleration=model.acceleration or 4.0))
+    matched = _matched(model, recipe)
     side: Literal["train", "val"] = "val" if lesson.what == "error" else "train"
     dataset = Dataset(matched.data, matched.recipe(), seed=config.seed, side=side)
     folder = None if lesson.keep is None else lesson.keep / recipe.stem
@@ -118,8 +134,29 @@ def _elements(
     return found
 
 
+def _judges(model: Model, recipe: Path, config: DistillConfig, lesson: Lesson, place: torch.device) -> list[Drawn]:
+    """The validation volumes of a recipe under several masks, coils and noises."""
+    matched, folder = _matched(model, recipe), None if lesson.keep is None else lesson.keep / recipe.stem
+    found = []
+    for seed in range(config.seed, config.seed + SCANS):
+        dataset = Dataset(matched.data, matched.recipe(), seed=seed)
+        found += validating(model, dataset, TARGET, seed=seed, device=place, folder=folder)
+    return found
+
+
+def _matched(model: Model, recipe: Path) -> TrainConfig:
+    settings = parse(TrainConfig, read_toml(recipe))
+    return replace(settings, mask=replace(settings.mask, acceleration=model.acceleration or 4.0))
+
+
 def _learned(
-    model: Model, elements: list[list[Drawn]], config: DistillConfig, what: What, place: torch.device, on_step: Any
+    model: Model,
+    elements: list[list[Drawn]],
+    judges: list[Drawn],
+    config: DistillConfig,
+    what: What,
+    place: torch.device,
+    on_step: Callable[[float], None],
 ) -> tuple[Callable[[dict[str, object]], Model], dict[str, object]]:
     """What makes the model with what it learned and all facts for its card, and the first of these."""
     if what == "spread":
@@ -128,7 +165,7 @@ def _learned(
         facts["parameters"] = sum(w.numel() for w in predictor.parameters())
         return partial(with_predictor, model, predictor), facts
     wanted = ErrorConfig(config.iterations, config.batch, config.lr, config.features, seed=config.seed)
-    head, reached = train_head(elements, wanted, on_step, device=place)
+    head, reached = train_head(elements, wanted, on_step, judges=judges, device=place)
     facts = {**asdict(wanted), "elements": sum(map(len, elements)), "samples": config.samples, **reached}
     facts |= {"scale": head.config.scale, "parameters": sum(w.numel() for w in head.parameters())}
     return partial(with_error_head, model, head), facts

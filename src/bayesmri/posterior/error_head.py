@@ -3,10 +3,10 @@
 σ̂ is what the weights leave open; where all draws make the same mistake it is small and the mistake remains. A small
 network on features of one reconstruction, and of a few draws where there are any, says how large the rest is:
 
-    σ_total² = σ̂² + s²,   log(s / t) = ½ log(G ∗ f² / t² + ε) + net(features) + b
+    σ_total² = σ̂² + s²,   log(s / t) = a · φ + b + net(φ)
 
-f is what no measurement carries (`Evidence.filled`) and t the typical brightness of the slice. All features are ratios,
-so σ_total follows the scale of the data. Without draws σ̂ is 0 here and s stands for all.
+φ are features of the slice, centred and scaled as they were in training, and t is its typical brightness. All features
+are ratios, so σ_total follows the scale of the data. Without draws σ̂ is 0 here and s stands for all.
 """
 
 import math
@@ -26,7 +26,8 @@ MOST_WEIGHTS = 20_000
 FLOOR = 1e-6  # of t²: an error of a thousandth of the brightness is as good as none
 TINY = 1e-18
 MOST_DRAWS = 6  # that heads learn from: of more, σ̂ is no better known to them
-RANGE = 6.0  # of the network's word in log s: far beyond what it learns, and finite
+RANGE = 9.0  # of log s/t: an error of a ten-thousandth of the brightness
+FAR = 4.0  # of a feature from its centre, in widths: beyond, nothing was learned
 
 
 @final
@@ -44,14 +45,17 @@ class ErrorHeadConfig:
 
 @final
 class ErrorHead(nn.Module):
-    """The network, its last layer zero at the start: it begins as the smoothed map of f."""
+    """The network, its last layer zero at the start: it begins as the regression a · φ + b, which is fitted first."""
 
     def __init__(self, config: ErrorHeadConfig, rng: torch.Generator) -> None:
         super().__init__()
         self.config = config
         self.layers = pyramid_layers(N_MAPS + N_NUMBERS, config.features, rng)
         self.out = nn.Parameter(torch.zeros(1, config.features, 1, 1))
-        self.bias = nn.Parameter(torch.full((), math.log(0.5)))
+        self.linear = nn.Parameter(torch.zeros(1, N_MAPS + N_NUMBERS, 1, 1))
+        self.bias = nn.Parameter(torch.full((), math.log(0.1)))
+        self.register_buffer("centre", torch.zeros(1, N_MAPS + N_NUMBERS, 1, 1))
+        self.register_buffer("width", torch.ones(1, N_MAPS + N_NUMBERS, 1, 1))
         n = sum(w.numel() for w in self.parameters())
         if n > MOST_WEIGHTS:
             raise ConfigError(f"got {n} weights of {config}, expected at most {MOST_WEIGHTS}; take fewer features")
@@ -61,15 +65,16 @@ class ErrorHead(nn.Module):
 
         variance: of K draws' images, (B, H, W); None without draws.
         """
-        inputs, base, t = features(seen, variance, K)
-        said = pyramid(self.layers, self.out, inputs) + self.bias
-        s2 = (t * torch.exp(base + said.clamp(-RANGE, RANGE)))[:, 0].square()
+        inputs, t = features(seen, variance, K)
+        phi = ((inputs - self.centre) / self.width).clamp(-FAR, FAR)
+        said = pyramid(self.layers, self.out, phi) + (self.linear * phi).sum(dim=1, keepdim=True) + self.bias
+        s2 = (t * torch.exp(said.clamp(-RANGE, 1.0)))[:, 0].square()
         total = s2 if variance is None else s2 + variance
         return self.config.scale * total.sqrt()
 
 
-def features(seen: Evidence, variance: Tensor | None, K: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Ratios (B, 25, H, W); ½ log of the smoothed f²/t² (B, 1, H, W); t, (B, 1, 1, 1)."""
+def features(seen: Evidence, variance: Tensor | None, K: int) -> tuple[Tensor, Tensor]:
+    """φ before it is centred, (B, 25, H, W), and t, (B, 1, 1, 1)."""
     X, _, d, f, r = (part[:, None] for part in seen[:5])
     t = typical(X).clamp_min(TINY)
     X, d, f, r = X / t, d / t, f / t, r / t
@@ -93,7 +98,7 @@ def features(seen: Evidence, variance: Tensor | None, K: int) -> tuple[Tensor, T
         *(_log(w.mean(dim=(1, 2, 3)) / whole, 1e-8) for w in (*powers, r.square())),
     ]
     constant = torch.stack(numbers, dim=1)[:, :, None, None].expand(-1, -1, *X.shape[-2:])
-    return torch.cat([*maps, constant], dim=1), maps[6], t
+    return torch.cat([*maps, constant], dim=1), t
 
 
 def _log(power: Tensor, floor: float = FLOOR) -> Tensor:

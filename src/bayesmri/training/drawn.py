@@ -17,6 +17,7 @@ from bayesmri.data.dataset import Batch, Dataset, generator
 from bayesmri.errors import DivergedError, ModelError
 from bayesmri.io.atomic import atomic_path
 from bayesmri.model import Model
+from bayesmri.physics.operator import batched
 from bayesmri.posterior.evidence import Evidence, evidence
 from bayesmri.posterior.predictor import Few
 from bayesmri.regularizers.base import Bound, ParametricRegularizer
@@ -113,6 +114,23 @@ def drawn(
             if path is not None:
                 _write(path, kept)
         yield kept
+
+
+def validating(
+    model: Model, dataset: Dataset, N: int, *, seed: int, device: torch.device | str = "cpu", folder: Path | None = None
+) -> Iterator[Drawn]:
+    """The same of the validation volumes, slice by slice: whole, as they would be reconstructed."""
+    for k, volume in enumerate(dataset.validation()):
+        for i in range(len(volume.z)):
+            path = None if folder is None else folder / f"validation-{seed}-{k:03d}-{i:03d}.safetensors"
+            kept = None if path is None else _read(path)
+            if kept is None or kept.N < N:
+                s = volume.s[i] if volume.s else None
+                batch = Batch(volume.z[i : i + 1], batched(volume.mask), volume.Y[i : i + 1], s).to(device)
+                kept = draw(model, batch, N, generator(seed, "validating", k, i)).to("cpu")
+                if path is not None:
+                    _write(path, kept)
+            yield kept
 
 
 def _write(path: Path, found: Drawn) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from bayesmri.data.dataset import generator
 from bayesmri.errors import ConfigError
 from bayesmri.model import Model
-from bayesmri.posterior.error_head import ErrorHead, ErrorHeadConfig
+from bayesmri.posterior.error_head import FAR, ErrorHead, ErrorHeadConfig, features
 from bayesmri.posterior.evidence import Evidence
 from bayesmri.posterior.predictor import typical
 from bayesmri.training.distill import fit, pick
@@ -18,7 +18,10 @@ from bayesmri.training.drawn import Drawn
 
 INSIDE = 0.1  # of the truth's maximum: the body
 BACKGROUND = 0.25  # what a pixel outside the body counts
-JUDGES = 6  # every so-manyth element is kept out and judges
+PIXELS = 2000  # of every slice, for the regression
+RIDGE = 1e-3
+LOG_NORMAL = 1.27  # −E log ε² of a standard normal ε
+JUDGES = 6  # every so-manyth element is kept out and judges, where nobody else does
 
 
 @dataclass(frozen=True)
@@ -71,18 +74,24 @@ def train_head(
     config: ErrorConfig,
     on_step: Callable[[float], None],
     *,
+    judges: Sequence[Drawn] = (),
     device: torch.device | str = "cpu",
 ) -> tuple[ErrorHead, dict[str, float]]:
     """The head with the least ½(ln v + e²/v), v = σ_total², scaled so that v has the size of e² on elements kept out.
 
     Returns it on the CPU, and what it reached on those elements. on_step: called with the loss after each update.
 
-    elements: by recipe; those of the first judge, too. All recipes have the same share of the updates.
+    elements: by recipe; all have the same share of the updates. judges: that are not learned from and give the scale;
+    without any every sixth element of the first recipe does.
     """
-    first, *others = elements
-    judges = list(first[JUDGES - 1 :: JUDGES]) or list(first)
-    pools = [[one for i, one in enumerate(first) if i % JUDGES != JUDGES - 1] or judges, *others]
-    head = ErrorHead(ErrorHeadConfig(config.features), generator(config.seed, "error head")).to(device)
+    pools = list(elements)
+    if not judges:
+        first = elements[0]
+        judges = list(first[JUDGES - 1 :: JUDGES]) or list(first)
+        pools[0] = [one for i, one in enumerate(first) if i % JUDGES != JUDGES - 1] or judges
+    head = ErrorHead(ErrorHeadConfig(config.features), generator(config.seed, "error head"))
+    regress(head, [one for pool in pools for one in pool], generator(config.seed, "regression"))
+    head = head.to(device)
 
     def loss(step: int) -> Tensor:
         rng = generator(config.seed, "error update", step)
@@ -98,6 +107,34 @@ def train_head(
     return scaled.requires_grad_(False), judge(scaled, judges) | {"unscaled": ratio, "judged": len(judges)}
 
 
+@torch.no_grad()
+def regress(head: ErrorHead, elements: Sequence[Drawn], rng: torch.Generator) -> None:
+    """Centre and width of every feature, and a, b with the least squares of ½ log e²/t² over pixels of all slices.
+
+    log e² of a normal e is log s² on average, less 1.27. Slices count alike, pixels outside the body as in the loss.
+    """
+    rows, wanted, weights = [], [], []
+    for one in elements:
+        K = int(torch.randint(one.N + 1, (1,), generator=rng))
+        task = Task.of(one.slice(0), torch.arange(K if K > 1 else 0))
+        phi, t = features(task.seen, task.variance, task.K)
+        places = torch.randint(task.error[0].numel(), (PIXELS,), generator=rng)
+        e2 = (task.error / t[:, 0]).flatten()[places].square()
+        rows.append(phi[0].flatten(1)[:, places].T.double())
+        wanted.append(0.5 * (torch.log(e2 + 1e-8) + LOG_NORMAL).double())
+        weights.append(torch.where(task.inside.flatten()[places], 1.0, BACKGROUND).double())
+    phi, y, w = torch.cat(rows), torch.cat(wanted), torch.cat(weights)[:, None]
+    centre = (w * phi).sum(dim=0) / w.sum()
+    width = ((w * (phi - centre).square()).sum(dim=0) / w.sum()).sqrt().clamp_min(0.05)
+    A = torch.cat([((phi - centre) / width).clamp(-FAR, FAR), torch.ones_like(w)], dim=1)
+    ridge = RIDGE * float(w.sum()) * torch.eye(A.shape[1], dtype=A.dtype)
+    ridge[-1, -1] = 0
+    found = torch.linalg.solve(A.T @ (w * A) + ridge, A.T @ (w[:, 0] * y))
+    for part, value in ((head.linear, found[:-1]), (head.centre, centre), (head.width, width)):
+        part.copy_(value.float().view_as(part))
+    head.bias.copy_(found[-1].float())
+
+
 def likelihood(head: ErrorHead, one: Task) -> Tensor:
     """The mean of ½(ln v + e²/v) over pixels, in units of the slice's brightness; the body counts in full."""
     t2 = typical(one.seen.at_mean[:, None])[:, 0].square().clamp_min(1e-30)
@@ -110,22 +147,23 @@ def likelihood(head: ErrorHead, one: Task) -> Tensor:
 
 @torch.no_grad()
 def judge(head: ErrorHead, elements: Sequence[Drawn]) -> dict[str, float]:
-    """Of the body: ratio, (Σe² / Σσ_total²)^½ over all elements, each in units of its brightness, half of them without
-    draws; rho and rho_std, the mean rank correlation of |e| with σ_total and with σ̂ of all draws."""
-    power = variance = 0.0
-    rho, rho_std = [], []
+    """Of the body: ratio, the geometric mean over slices of (Σe² / Σσ_total²)^½, half of them without draws; rho and
+    rho_std, the mean rank correlation of |e| with σ_total and with σ̂ of all draws; between, that of the slices' own RMS
+    errors with what was expected, in units of their brightness."""
+    ratios, rho, rho_std, sizes = [], [], [], []
     for i, one in enumerate(elements):
         known = Task.of(one, torch.arange(0 if i % 2 else one.N))
-        total = head(known.seen, known.variance, known.K)
-        t2 = float(typical(one.seen.at_mean[:, None]).square().max().clamp_min(1e-30))
-        inside = known.inside
-        power += float(known.error[inside].square().mean()) / t2
-        variance += float(total[inside].square().mean()) / t2
-        rho.append(rank_correlation(total[inside], known.error[inside].abs()))
-        spread = one.deviations.float().var(dim=1)[inside]
-        rho_std.append(rank_correlation(spread, known.error[inside].abs()))
+        total, inside = head(known.seen, known.variance, known.K), known.inside
+        error, size = known.error[inside], total[inside]
+        t = float(typical(one.seen.at_mean[:, None]).max().clamp_min(1e-30))
+        rms = [float(part.square().mean().sqrt()) / t for part in (error, size)]
+        sizes.append(rms)
+        ratios.append(math.log(max(rms[0], 1e-12) / max(rms[1], 1e-12)))
+        rho.append(rank_correlation(size, error.abs()))
+        rho_std.append(rank_correlation(one.deviations.float().var(dim=1)[inside], error.abs()))
+    between = rank_correlation(*torch.tensor(sizes).T)
     mean = {name: math.fsum(found) / max(1, len(found)) for name, found in (("rho", rho), ("rho_std", rho_std))}
-    return {"ratio": math.sqrt(power / variance), **mean}
+    return {"ratio": math.exp(math.fsum(ratios) / len(ratios)), **mean, "between": between}
 
 
 def rank_correlation(a: Tensor, b: Tensor) -> float:

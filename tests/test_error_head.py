@@ -129,13 +129,24 @@ def test_a_head_learns_where_errors_are_and_how_large() -> None:
     losses: list[float] = []
     made, facts = train_head([errors(24, seed=1)], ErrorConfig(60, 4, 1e-2, 4), losses.append)
     assert len(losses) == 60
-    assert losses[-1] < losses[0]
     new = judge(made, errors(8, seed=2))
     assert 0.85 < new["ratio"] < 1.15
     assert new["rho"] > 0.2 > 0.1 > abs(new["rho_std"])
     assert facts["ratio"] == pytest.approx(1)  # on the elements that gave its scale
     again, _ = train_head([errors(24, seed=1)], ErrorConfig(60, 4, 1e-2, 4), losses.append)
     assert all(torch.equal(a, b) for a, b in zip(made.parameters(), again.parameters(), strict=True))
+
+
+def test_judges_give_the_scale_and_are_not_learned_from() -> None:
+    """Errors twice as large in the judges: the same network, and twice the scale."""
+    judges = errors(6, seed=3)
+    worse = [replace(one, Y=(one.seen.at_mean + 2 * (one.Y - one.seen.at_mean))) for one in judges]
+    config = ErrorConfig(2, 2, 1e-3, 3)
+    heads = [train_head([errors(6, seed=1)], config, lambda _: None, judges=some)[0] for some in (judges, worse)]
+    assert torch.equal(heads[0].linear, heads[1].linear)
+    assert heads[1].config.scale == pytest.approx(
+        2 * heads[0].config.scale, rel=0.1
+    )  # the draws' own part is not twice
 
 
 def test_elements_come_back_from_their_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,14 +48,14 @@ def distill(
         spread or error.
     config
         Training configuration whose data are used; the run's own unless given. May be repeated. Spread is
-        learned on the subjects of training, error on those that validate, which the model has not learned from.
+        learned on all subjects, error on those that validate, which the model has not learned from.
     elements
         Slices to reconstruct; repeated, of every configuration.
     judge
         Configuration whose validation volumes give the expected error its scale, such as the one that the model was
         trained with; elements that are kept out do unless given.
     samples
-        Draws of each.
+        Draws of each, for spread; of error there are two.
     few
         Draws that the fast route may be asked for, at most; at least two fewer than --samples.
     iterations

@@ -29,7 +29,7 @@ from bayesmri.physics.scaling import Scaling
 from bayesmri.physics.scene import loop_sensitivities
 from bayesmri.physics.sense import sensitivity_sets
 
-Side = Literal["train", "val"]
+Side = Literal["train", "val", "both"]
 
 
 @dataclass(frozen=True)
@@ -173,12 +173,16 @@ class Dataset:
             single=recipe.Q == 1 and recipe.coils != "sensitivities", cache_bytes=config.cache_mb * 2**20
         )
         _check_coils(self.catalog, recipe)
-        self._lists = _slice_lists(getattr(self.catalog, side), len(config.sources))
+        self._lists = _slice_lists(self._side(side), len(config.sources))
         weights = torch.tensor([s.weight if n else 0.0 for s, n in zip(config.sources, self._lists, strict=True)])
         if not weights.sum() > 0:
-            wanted = "a smaller data.val_fraction" if side == "train" else "a larger data.val_fraction"
+            wanted = f"a {'larger' if side == 'val' else 'smaller'} data.val_fraction"
             raise DataError(f"no slice is left to {side} with: give more subjects, or {wanted}")
         self._shares = weights.double().cumsum(0) / weights.sum()
+
+    def _side(self, side: Side) -> tuple[Volume, ...]:
+        train, val = self.catalog.train, self.catalog.val
+        return {"train": train, "val": val, "both": (*train, *val)}[side]
 
     def element(self, step: int, index: int) -> Batch:
         """Element `index` of step `step`, as a batch of one."""

@@ -13,7 +13,7 @@ import torch
 
 from bayesmri.checkpoint import load_model, save_model
 from bayesmri.config import parse, read_toml
-from bayesmri.data.dataset import Dataset
+from bayesmri.data.dataset import Dataset, Side
 from bayesmri.errors import ConfigError
 from bayesmri.io.atomic import check_target
 from bayesmri.machine.devices import check_device
@@ -124,11 +124,12 @@ def _elements(
 ) -> list[Drawn]:
     """Of one recipe; a folder keeps them under its name."""
     matched = _matched(model, recipe)
-    side: Literal["train", "val"] = "val" if lesson.what == "error" else "train"
+    side: Side = "val" if lesson.what == "error" else "both"
+    N = config.samples if lesson.what == "spread" else TARGET
     dataset = Dataset(matched.data, matched.recipe(), seed=config.seed, side=side)
     folder = None if lesson.keep is None else lesson.keep / recipe.stem
     numbers, found = range(config.elements), []
-    for one in drawn(model, dataset, numbers, config.samples, seed=config.seed, device=place, folder=folder):
+    for one in drawn(model, dataset, numbers, N, seed=config.seed, device=place, folder=folder):
         found.append(one)
         advance()
     return found
@@ -137,7 +138,7 @@ def _elements(
 def _judges(model: Model, recipe: Path, config: DistillConfig, lesson: Lesson, place: torch.device) -> list[Drawn]:
     """The validation volumes of a recipe under several masks, coils and noises."""
     matched, folder = _matched(model, recipe), None if lesson.keep is None else lesson.keep / recipe.stem
-    found = []
+    found: list[Drawn] = []
     for seed in range(config.seed, config.seed + SCANS):
         dataset = Dataset(matched.data, matched.recipe(), seed=seed)
         found += validating(model, dataset, TARGET, seed=seed, device=place, folder=folder)
@@ -166,7 +167,7 @@ def _learned(
         return partial(with_predictor, model, predictor), facts
     wanted = ErrorConfig(config.iterations, config.batch, config.lr, config.features, seed=config.seed)
     head, reached = train_head(elements, wanted, on_step, judges=judges, device=place)
-    facts = {**asdict(wanted), "elements": sum(map(len, elements)), "samples": config.samples, **reached}
+    facts = {**asdict(wanted), "elements": sum(map(len, elements)), "samples": TARGET, **reached}
     facts |= {"scale": head.config.scale, "parameters": sum(w.numel() for w in head.parameters())}
     return partial(with_error_head, model, head), facts
 

@@ -47,6 +47,9 @@ class ErrorHeadConfig:
 class ErrorHead(nn.Module):
     """The network, its last layer zero at the start: it begins as the regression a · φ + b, which is fitted first."""
 
+    centre: Tensor
+    width: Tensor
+
     def __init__(self, config: ErrorHeadConfig, rng: torch.Generator) -> None:
         super().__init__()
         self.config = config

@@ -1,6 +1,7 @@
 """Does σ̂ tell the truth? Every volume of a folder, reconstructed with samples and compared with what it was."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,15 @@ def reliability_study(request: Request, progress: Progress | None) -> Outcome:
     subjects = Subjects(stored[0].floor if stored else FLOOR)
     rows: list[dict[str, Any]] = []
     everything: Judged = {region: [] for region in REGIONS}
+    sized = Sized(level)
     with counted(progress, request) as advance:
         for path, full in volumes:
             result = sample_volume(full, path, request.accelerations[0], loaded, request)
             row, judged = _volume(path, result)
             rows.append(row)
             subjects.add(path, result)
+            if result.error_std is not None:
+                row["error_std"] = sized.add(path, result)
             stored = [found for found in stored if _holds(found, result, n_coils(full, loaded), subjects.floor)]
             for region in REGIONS:
                 everything[region] += judged[region]
@@ -63,9 +67,36 @@ def reliability_study(request: Request, progress: Progress | None) -> Outcome:
         "all": {region: together(everything[region]).full() for region in REGIONS},
         "bound": held_out(subjects, level=level, stored=stored[0] if stored else None)
         | {"stored": _stored(stored, volumes.used)},
+        "error_std": sized.numbers(),
     }
     draw = partial(reliability_figure, numbers=numbers)
     return Outcome(numbers, draw, reliability_text(numbers), (*volumes.used, loaded.path))
+
+
+@dataclass
+class Sized:
+    """The same of σ_total, where the model has a head of it. level: of its bounds."""
+
+    level: float
+    judged: Judged = field(default_factory=lambda: {region: [] for region in REGIONS})
+    subjects: Subjects = field(default_factory=lambda: Subjects(spread="error"))
+
+    def add(self, path: Path, result: Reconstruction) -> dict[str, Any]:
+        """One volume; returns its row."""
+        found = judge_volume(*truth_and_spread(replace(result, std=result.error_std)))
+        self.subjects.add(path, result)
+        for region in REGIONS:
+            self.judged[region] += found[region]
+        return {region: together(found[region]).brief() for region in REGIONS}
+
+    def numbers(self) -> dict[str, Any] | None:
+        """JSON values; None where there was none."""
+        if not self.subjects.found:
+            return None
+        return {
+            "all": {region: together(self.judged[region]).full() for region in REGIONS},
+            "bound": held_out(self.subjects, level=self.level),
+        }
 
 
 def _holds(found: Calibration, result: Reconstruction, coils: int, floor: float) -> bool:
@@ -113,7 +144,8 @@ def reliability_figure(path: Path, *, numbers: Numbers) -> None:
     bound = numbers.get("bound")  # studies from before there were bounds have none
     made = figure(13.5, 4.3) if bound is None else figure(10.5, 8.4)
     panels = made.subplots(1, 3).tolist() if bound is None else made.subplots(2, 2).ravel().tolist()
-    _reliability(panels[0], regions)
+    sized = numbers.get("error_std")
+    _reliability(panels[0], regions, sized["all"]["foreground"] if sized else None)
     _sparsification(panels[1], regions)
     _correlations(panels[2], regions)
     if bound is not None:
@@ -123,12 +155,17 @@ def reliability_figure(path: Path, *, numbers: Numbers) -> None:
     write(made, path)
 
 
-def _reliability(axes: Axes, regions: Numbers) -> None:
+def _reliability(axes: Axes, regions: Numbers, sized: Numbers | None) -> None:
     seen: list[float] = []
     for name, found in regions.items():
         rows = [r for r in found["reliability"] if r["pixels"] >= SHOWN * found["pixels"] and r["std"] > 0]
         std, rms = ([100 * r[key] for r in rows] for key in ("std", "rms_error"))
         axes.loglog(std, rms, "o-", color=COLOURS[name], markersize=3.5, linewidth=1.3, label=name)
+        seen += [v for v in (*std, *rms) if v > 0]
+    if sized is not None and sized["slices"]:
+        rows = [r for r in sized["reliability"] if r["pixels"] >= SHOWN * sized["pixels"] and r["std"] > 0]
+        std, rms = ([100 * r[key] for r in rows] for key in ("std", "rms_error"))
+        axes.loglog(std, rms, "s-", color=ORANGE, markersize=3.5, linewidth=1.3, label="expected error, foreground")
         seen += [v for v in (*std, *rms) if v > 0]
     if seen:
         ends = [min(seen) / 1.3, max(seen) * 1.3]
@@ -185,7 +222,31 @@ def reliability_text(numbers: Numbers) -> str:
     total = sum(row["slices"] for row in numbers["rows"])
     mean = float(np.mean([row["psnr"] for row in numbers["rows"]]))
     lines.append(["all", str(total), f"{mean:.2f}", *_cells(numbers["all"], numbers)])
-    return "\n".join([aligned([heads, *lines]), *_sentences(numbers), *bound_sentences(numbers.get("bound"))])
+    told = [aligned([heads, *lines]), *_sentences(numbers), *bound_sentences(numbers.get("bound"))]
+    return "\n".join([*told, *_sized_sentences(numbers)])
+
+
+def _sized_sentences(numbers: Numbers) -> list[str]:
+    """The expected error beside σ̂, in the foreground."""
+    found = numbers.get("error_std")
+    if not found or not found["all"]["foreground"]["slices"]:
+        return []
+    own, std = found["all"]["foreground"], numbers["all"]["foreground"]
+    lines = [
+        "expected error (error_std), foreground: the error is "
+        f"{own['rms_error_over_rms_std']:.2f} times it (σ̂: {std['rms_error_over_rms_std']:.2f}), "
+        f"ρ {own['spearman']:.3f} (σ̂: {std['spearman']:.3f}), "
+        f"AUSE {own['ause']['mae']:.3f} (σ̂: {std['ause']['mae']:.3f})"
+    ]
+    bound = found["bound"]["foreground"]
+    if bound:
+        shares = [row["coverage"] for row in bound["of_subjects"]]
+        lines.append(
+            f"its bounds at {100 * found['bound']['level']:g} %, every subject left out in turn: "
+            f"{100 * bound['coverage']:.1f} % on average, {100 * min(shares):.1f} to {100 * max(shares):.1f} % by "
+            f"subject, ±{100 * bound['mean_bound']:.1f} % of the maximum"
+        )
+    return lines
 
 
 def _cells(found: Numbers, numbers: Numbers) -> list[str]:

@@ -131,7 +131,7 @@ def regress(head: ErrorHead, elements: Sequence[Drawn], rng: torch.Generator) ->
     ridge[-1, -1] = 0
     found = torch.linalg.solve(A.T @ (w * A) + ridge, A.T @ (w[:, 0] * y))
     for part, value in ((head.linear, found[:-1]), (head.centre, centre), (head.width, width)):
-        part.copy_(value.float().view_as(part))
+        part.copy_(value.float().view(part.shape))
     head.bias.copy_(found[-1].float())
 
 

@@ -330,7 +330,7 @@ def test_the_demo_uses_a_real_head_slice_and_the_shipped_model(tmp_path: Path, m
     assert images is not None, "matplotlib came without its sample data"
     assert images.magnitude.shape == (1, 256, 256)
     made = demo(tmp_path / "demo")
-    written = {"kspace.h5", "recon.h5", "recon.nii.gz", "recon_std.nii.gz", "recon.png"}
+    written = {"kspace.h5", "recon.h5", "recon.nii.gz", "recon_std.nii.gz", "recon_error_std.nii.gz", "recon.png"}
     assert {Path(p).name for p in made["outputs"]} == written
     assert all(Path(p).stat().st_size > 1000 for p in made["outputs"])
     assert made["acceleration"] == 4

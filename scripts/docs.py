@@ -100,15 +100,30 @@ TRAININGS = ("training-single", "training-multi")
 def bounds_table(models: Sequence[Shipped]) -> list[list[str]]:
     """The error bounds that the models carry."""
     rows = [
-        ["model", "coils of the data", "subjects", "level", "λ", "left out in turn, mean", "worst calibrated subject"]
+        [
+            "model",
+            "of",
+            "coils of the data",
+            "samples",
+            "subjects",
+            "level",
+            "λ",
+            "left out in turn, mean",
+            "worst calibrated subject",
+        ]
     ]
     for model in models:
-        for found in model.record.get("calibration") or ():
+        known = [("uncertainty_std", found) for found in model.record.get("calibration") or ()]
+        known += [("error_std", found) for found in model.record.get("error_calibration") or ()]
+        for of, found in known:
             least, most = found["setting"]["arrays"]
             arrays = str(least) if least == most else f"{least} to {most}"
             shares = [f"{100 * found[key]:.1f} %" for key in ("held_out", "worst")]
             level = f"{100 * found['level']:g} %"
-            rows.append([f"`{model.name}`", arrays, str(found["subjects"]), level, f"{found['factor']:.3g}", *shares])
+            drawn = str(found["setting"]["samples"])
+            rows.append(
+                [f"`{model.name}`", of, arrays, drawn, str(found["subjects"]), level, f"{found['factor']:.3g}", *shares]
+            )
     return rows
 
 

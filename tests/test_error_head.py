@@ -215,10 +215,10 @@ def test_recon_writes_the_expected_error_everywhere(
         assert "uncertainty_std" not in file
     assert np.isfinite(total).all()
     assert main(["report", str(tmp_path / "out.h5"), "-o", str(tmp_path / "out.html")]) == 0
-    assert "Expected error" in (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "Typical error" in (tmp_path / "out.html").read_text(encoding="utf-8")
     capsys.readouterr()
     assert main([*command, "--force"]) == 0
-    assert "expected error" in capsys.readouterr().out
+    assert "typical error" in capsys.readouterr().out
 
 
 def test_bounds_of_the_expected_error_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

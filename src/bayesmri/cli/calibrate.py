@@ -16,7 +16,7 @@ from bayesmri.evaluation.request import Spread, Track, Wanted
 from bayesmri.machine.memory import keep_memory
 
 BOUND_ONLY = ("level", "samples", "fast", "region", "cap", "floor", "by_file", "relative", "of")
-SCALED = {"std": "std", "error": "expected error"}
+SCALED = {"std": "std", "error": "typical error"}
 SHARES = ("coverage", "worst", "held_out", "in_foreground")
 
 
@@ -84,7 +84,7 @@ def calibrate(
         single, every volume as one coil; multi, every volume as an array (simulated unless it was measured). Without it
         volumes are taken as they are. A model for one coil and arrays has a bound for each: calibrate twice.
     of
-        What is scaled: std, the standard deviation of the samples; error, the expected error by the model's head, which
+        What is scaled: std, the standard deviation of the samples; error, the typical error by the model's head, which
         needs no samples (--samples 0) and is what `recon` takes where a model has both.
     expected
         Fit the error that `recon --check` expects of a scan instead, which needs no posterior: its bias, and the

@@ -52,7 +52,7 @@ def distill(
     elements
         Slices to reconstruct; repeated, of every configuration.
     judge
-        Configuration whose validation volumes give the expected error its scale, such as the one that the model was
+        Configuration whose validation volumes give the typical error its scale, such as the one that the model was
         trained with; elements that are kept out do unless given.
     samples
         Draws of each, for spread; of error there are two.

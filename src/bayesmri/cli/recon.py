@@ -222,7 +222,7 @@ def bound_lines(made: Mapping[str, Any]) -> list[str]:
     if "error_std" in made:
         share, actual = 100 * made["error_std"]["mean_over_mean_image"], made["error_std"].get("error_over_it")
         known = "" if actual is None else f"; the error is {actual:.2f} times that in the foreground"
-        said = [f"expected error {share:.2g} % of the mean image on average{known}"]
+        said = [f"typical error {share:.2g} % of the mean image on average{known}"]
     if "error_bound" not in made:
         return said
     bound = made["error_bound"]

@@ -19,7 +19,7 @@ def layer_names(result: Result) -> dict[str, Names]:
         "zero_filled": _named("Zero-filled", sampling_text(result) or "missing lines set to 0"),
         "deterministic": _named("Deterministic", "at the posterior's mean weights"),
         "std": _named("Standard deviation", made),
-        "error_std": _named("Expected error", "its standard deviation, learned on subjects kept out of training"),
+        "error_std": _named("Typical error", "its standard deviation, learned on subjects kept out of training"),
         "bound": _named(f"Error bound{level}", "calibrated, for many pixels together"),
         **{f"visibility/{name}": _visible(name, result) for name in result.visibility},
         "error": _named("Error", f"|{'mean' if sampled else 'reconstruction'} − truth|"),

@@ -23,7 +23,7 @@ SHOWN = {  # datasets of the file that a page shows, and as what
     "deterministic": "deterministic image",
     "zero_filled": "zero-filled image",
     "target": "truth",
-    "error_std": "expected error",
+    "error_std": "typical error",
     "error_bound": "calibrated error bound",
     "mask": "mask",
     "samples": "samples",
@@ -163,7 +163,7 @@ def reading_section(result: Result) -> str:
         )
     if "error_std" in result.others:
         texts.append(
-            "The expected error is the standard deviation of the image's error at every pixel, learned on subjects "
+            "The typical error is the standard deviation of the image's error at every pixel, learned on subjects "
             "that the model was not trained on. It has the size of errors on average, and does not know each of them."
         )
     if not is_mean(result) and "uncertainty_std" in result.others:

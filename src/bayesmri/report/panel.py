@@ -29,7 +29,7 @@ QUANTILE = 0.995  # of the reference image, shown white: a few bright vessels mu
 LETTER, LINE, MOST_LINES = 0.075, 0.16, 12  # inches of a caption's letter and line; of these, the most
 RED = "#b00020"
 ERROR = "error, % of white"
-ERROR_STD = "expected error, % of white"
+ERROR_STD = "typical error, % of white"
 SCALES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -100,7 +100,7 @@ def comparison(
         tiles.append((f"Std ×{style.scale:g}\n{origin}", std[0], style))
     if error_std is not None:
         style = replace(bound_style(error_std, window(tiles[0][1] if tiles else error_std)), label=ERROR_STD)
-        tiles.append((f"Expected error ×{style.scale:g}\nstd, learned", error_std, style))
+        tiles.append((f"Typical error ×{style.scale:g}\nstd, learned", error_std, style))
     if bound is not None:
         style = bound_style(bound[0], window(tiles[0][1] if tiles else bound[0]))
         tiles.append((f"Error bound ×{style.scale:g}\ncalibrated at {percent(bound[1])} %", bound[0], style))

@@ -165,7 +165,7 @@ def _reliability(axes: Axes, regions: Numbers, sized: Numbers | None) -> None:
     if sized is not None and sized["slices"]:
         rows = [r for r in sized["reliability"] if r["pixels"] >= SHOWN * sized["pixels"] and r["std"] > 0]
         std, rms = ([100 * r[key] for r in rows] for key in ("std", "rms_error"))
-        axes.loglog(std, rms, "s-", color=ORANGE, markersize=3.5, linewidth=1.3, label="expected error, foreground")
+        axes.loglog(std, rms, "s-", color=ORANGE, markersize=3.5, linewidth=1.3, label="typical error, foreground")
         seen += [v for v in (*std, *rms) if v > 0]
     if seen:
         ends = [min(seen) / 1.3, max(seen) * 1.3]
@@ -227,13 +227,13 @@ def reliability_text(numbers: Numbers) -> str:
 
 
 def _sized_sentences(numbers: Numbers) -> list[str]:
-    """The expected error beside σ̂, in the foreground."""
+    """The typical error beside σ̂, in the foreground."""
     found = numbers.get("error_std")
     if not found or not found["all"]["foreground"]["slices"]:
         return []
     own, std = found["all"]["foreground"], numbers["all"]["foreground"]
     lines = [
-        "expected error (error_std), foreground: the error is "
+        "typical error (error_std), foreground: the error is "
         f"{own['rms_error_over_rms_std']:.2f} times it (σ̂: {std['rms_error_over_rms_std']:.2f}), "
         f"ρ {own['spearman']:.3f} (σ̂: {std['spearman']:.3f}), "
         f"AUSE {own['ause']['mae']:.3f} (σ̂: {std['ause']['mae']:.3f})"

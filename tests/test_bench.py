@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from bayesmri.benchmarks.felt import felt, plain
 from bayesmri.benchmarks.rival import ByAutograd, plain_gradient
 from bayesmri.benchmarks.speed import best_times, gradient_flops, report_memory, training_memory
 from bayesmri.complexes import to_complex, to_real
@@ -64,3 +65,15 @@ def test_runs_take_turns_after_one_that_does_not_count() -> None:
 def test_recomputation_keeps_the_memory_of_a_step_flat() -> None:
     """Four unrolled steps cost less than a tenth more than two."""
     assert training_memory(4) < 1.1 * training_memory(2)
+
+
+def test_what_a_user_waits_for_has_its_keys_and_compares_equals() -> None:
+    found = felt(1, samples=2, image=(48, 48))
+    ratios = {"recon16_speedup", "grad16_share_of_peak", "train_speedup_vs_previous", "startup_seconds"}
+    assert all(found[key] > 0 for key in ratios)
+    assert {"scaling_2_workers", "recon_seconds_over_bart_pics"} < found.keys()
+    module = TDV(TDVConfig(features=16, macroblocks=1, scales=2), torch.Generator().manual_seed(0))
+    reg = module.bind({name: w.detach() for name, w in module.weights().items()})
+    x = torch.randn(1, 1, 20, 24, dtype=torch.complex64, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert float((plain(reg).grad(x) - reg.grad(x)).norm() / reg.grad(x).norm()) < 1e-5

@@ -77,7 +77,7 @@ def gradient_speed(effort: Effort) -> dict[str, float]:
     assert isinstance(core, TDVCore)
     sweeps = replace(reg, core=replace(core, memory_format=torch.contiguous_format))
     fast = compiled(reg)
-    peaks = [_convolution(*shape) for shape in PEAK_SHAPES]
+    peaks = [convolution(*shape) for shape in PEAK_SHAPES]
     with torch.no_grad(), plain_gradient(effort.config, effort.image, torch.get_num_threads()) as plain:
         runs = [lambda: fast.grad(x), plain, lambda: sweeps.grad(x), *peaks]
         seconds, eager, swept, *convolutions = best_times(runs, effort.repeats)
@@ -93,7 +93,7 @@ def gradient_speed(effort: Effort) -> dict[str, float]:
     }
 
 
-def _convolution(m: int, H: int, W: int) -> Callable[[], Tensor]:
+def convolution(m: int, H: int, W: int) -> Callable[[], Tensor]:
     """A channels_last 3x3 convolution of m features, the fastest thing this machine does of the kind."""
     x = torch.ones(1, m, H, W).contiguous(memory_format=torch.channels_last)
     k = torch.ones(m, m, 3, 3).contiguous(memory_format=torch.channels_last)
@@ -119,7 +119,7 @@ def training_speed(repeats: int) -> dict[str, float]:
     """One update's gradients: compiled without recomputation, and by autograd through the energy."""
     reg, batch = _regularizer(TRAINED), _batch()
     fast, rival = compiled(reg), ByAutograd(TRAINED, reg.theta)
-    runs = [lambda r=r: _gradients(r, reg.theta, batch, S=TRAIN_STEPS) for r in (fast, rival)]
+    runs = [lambda r=r: update_gradients(r, reg.theta, batch, S=TRAIN_STEPS) for r in (fast, rival)]
     seconds, autograd = best_times(runs, repeats)
     return {"seconds": seconds, "autograd_seconds": autograd}
 
@@ -137,13 +137,13 @@ def report_memory(S: int) -> None:
     """Runs in the child: prints how far the step's peak lies above the resident size before it."""
     give_memory_back()
     reg, batch = _regularizer(TRAINED), _batch()
-    _gradients(
+    update_gradients(
         reg, reg.theta, tuple(t[:1] if t.ndim > 1 else t for t in batch), S=1, recompute=True
     )  # libraries are loaded now
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak that importing left
     before = _resident("VmRSS")
-    _gradients(reg, reg.theta, batch, S=S, recompute=True)
+    update_gradients(reg, reg.theta, batch, S=S, recompute=True)
     print(json.dumps({"bytes": _resident("VmHWM") - before}))
 
 
@@ -169,7 +169,7 @@ def best_times(runs: Sequence[Callable[[], object]], repeats: int) -> list[float
     return [min(taken) for taken in times]
 
 
-def _gradients(
+def update_gradients(
     reg: Regularizer, theta: Weights, batch: tuple[Tensor, ...], *, S: int, recompute: bool = False
 ) -> tuple[Tensor, ...]:
     z, mask, Y = batch

@@ -62,16 +62,25 @@ def bench(
     if given:
         names = " and ".join(f"--{name}" for name in given)
         raise ConfigError(f"got {names} without --uncertainty; give that too, or leave out what belongs to it")
-    from bayesmri.benchmarks import speed
+    from bayesmri.benchmarks import felt, speed
 
     result = speed.bench(
         speed.Effort(repeats=repeats, memory=memory),
         threads=threads,
         say=lambda text: print(text, file=sys.stderr, flush=True),
     )
+    result |= felt.felt(repeats, say=lambda text: print(text, file=sys.stderr, flush=True))
     if json:
         print_json(result)
         return
+    print(f"16 samples take 1/{result['recon16_speedup']:.2f} of what they took before kernels and workers")
+    if result["scaling_2_workers"] is not None:
+        print(f"two workers are {result['scaling_2_workers']:.2f} times as fast as one")
+    print(f"∇R of 16 features reaches {100 * result['grad16_share_of_peak']:.0f} % of the convolution peak")
+    print(f"a training step takes 1/{result['train_speedup_vs_previous']:.2f} of what it took")
+    if result["recon_seconds_over_bart_pics"] is not None:
+        print(f"a slice takes {result['recon_seconds_over_bart_pics']:.2f} times as long as BART's ecalib and pics")
+    print(f"`recon` of a small slice takes {result['startup_seconds']:.1f} s in all")
     print(f"∇R reaches {100 * result['grad_share_of_peak']:.0f} % of the convolution peak of this machine")
     print(f"∇R is {result['grad_speedup_vs_eager']:.2f} times as fast as plain eager code")
     print(

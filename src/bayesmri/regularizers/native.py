@@ -140,11 +140,18 @@ def _bands(work: Callable[[int, int, int], None], images: int, rows: int) -> Non
 def _run(work: Callable[[int, int, int], None], parts: list[tuple[int, int, int]]) -> None:
     n = min(n_bands(), len(parts))
     if n <= 1:
-        for part in parts:
-            work(*part)
+        _each(work, parts)
         return
-    for done in [_pool(n).submit(work, *part) for part in parts]:
+    share = -(-len(parts) // n)
+    begun = [_pool(n - 1).submit(_each, work, parts[i : i + share]) for i in range(share, len(parts), share)]
+    _each(work, parts[:share])  # this thread does not wait
+    for done in begun:
         done.result()
+
+
+def _each(work: Callable[[int, int, int], None], parts: list[tuple[int, int, int]]) -> None:
+    for part in parts:
+        work(*part)
 
 
 @cache

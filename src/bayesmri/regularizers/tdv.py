@@ -101,7 +101,7 @@ class TDVCore(Core):
 
     memory_format: of the features; channels_last is faster everywhere, and what the kernels of `native.py` take; the
         other is what `bench` compares with.
-    tv: the total variation that is added, whose λ is in θ.
+    tv: the total variation that is added, whose λ is in θ. plain: by torch alone, which `bench` compares with.
     """
 
     macroblocks: int
@@ -109,6 +109,7 @@ class TDVCore(Core):
     blur: bool = False
     memory_format: torch.memory_format = torch.channels_last
     tv: TVCore | None = None
+    plain: bool = False
 
     def density(self, v: Tensor, theta: Weights) -> Tensor:
         """r = (1/m) w ψ(K0 v)."""
@@ -133,7 +134,7 @@ class TDVCore(Core):
     def _steps(self, v: Tensor, theta: Weights) -> Steps:
         """By the kernels in C where they fit; those that write in place where nothing is to be learned."""
         fits = theta["w"].shape[1] % native.BLOCK == 0 and not self.blur and self.memory_format == torch.channels_last
-        if not fits or not native.usable(v, *theta.values()):
+        if self.plain or not fits or not native.usable(v, *theta.values()):
             return PLAIN
         learning = torch.is_grad_enabled() and any(t.requires_grad for t in (v, *theta.values()))
         return LEARNED if learning else FUSED

@@ -190,7 +190,7 @@ def reconstruct(
     model: "tv", "zero-filled", "sense" or "l1-wavelet", or a trained model: "auto" (a shipped one that fits coils and
         acceleration; `method` of the result names it), a shipped name, a run folder or file, or a loaded one.
     samples: N draws of the model's posterior; 0 reconstructs once, at its mean.
-    fast: four draws, or as many as `samples` says, of which the model's predictor makes mean and std.
+    fast: six draws, or as many as `samples` says, of which the model's predictor makes mean and std.
     level: of `error_bound`, refused where the model was not calibrated for such data; None takes the highest level that
         holds, if any.
     check: also give `expected`, the error as lines that were measured and left out tell it; takes five times as long.

@@ -82,7 +82,7 @@ def recon(
     keep_samples
         Also write every sample's image, as the dataset `samples` (slices, N, h, w).
     fast
-        Draw only a few samples (4 unless --samples says otherwise), and let the model's own predictor make mean and
+        Draw only a few samples (6 unless --samples says otherwise), and let the model's own predictor make mean and
         standard deviation of them, nearer to those of many samples than the few themselves are; bench --uncertainty
         measures how near. Deviations in k-space and of coils are those of the few.
     level

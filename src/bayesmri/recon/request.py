@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MethodName = Literal["zero-filled", "tv", "sense", "l1-wavelet", "bart-l1", "bart-tv"]
 MOST_SAMPLES = 4096
 BASELINES: tuple[str, ...] = get_args(MethodName)
-FAST_SAMPLES = 4  # with the deterministic reconstruction and the predictor, five times the cost of the first
+FAST_SAMPLES = 6  # with the deterministic reconstruction and the predictor, seven times the cost of the first
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ PLANS: dict[str, Plan] = {
     "hallucination": Plan("measured", {"samples": 16, "slices": 1}, charts=True),
     "visibility": Plan("everything", {"samples": 4, "slices": 4, "track": "single"}),
     "compare": Plan("numbers", about=f"{FORMER}, by a former model of one coil and networks that are not shipped"),
-    "entropy": Plan("numbers", about=f"{FORMER}, by models trained with four values of β, which are not shipped"),
+    "entropy": Plan("numbers", about=f"{MEASURED}, by tdv-r4 with L in closed form for five values of β, and without"),
     "acceleration": Plan("measured", {"samples": 8, "slices": 1}),
     "kspace": Plan("head", {"samples": 16}),
     "samples": Plan("head", {"samples": 16}),

@@ -187,3 +187,22 @@ def test_measured_heads_carry_large_structures_and_lose_faint_ones() -> None:
     assert faint.noise_units is not None
     assert faint.noise_units < 3
     assert "nothing is certain" in faint.verdict
+
+
+def test_what_is_said_of_the_data_stays_in_the_file(scan: Path, tmp_path: Path) -> None:
+    """Here that the axes of an array were assumed."""
+    np.save(tmp_path / "scan.npy", read_kspace(scan).z)
+    words = [
+        "whatif",
+        str(tmp_path / "scan.npy"),
+        "--erase",
+        "27,24,3",
+        "--method",
+        "zero-filled",
+        "--acceleration",
+        "4",
+    ]
+    assert main([*words, "-o", str(tmp_path / "out.h5")]) == 0
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert any(b"axes" in text for text in file["messages/notes"][()])
+        assert "axes" in file.attrs["notes"]

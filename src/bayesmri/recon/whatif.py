@@ -237,7 +237,7 @@ def whatif_to(
         made = dict(zip(targets, paths, strict=True))
         images = {"before": found.before[None], "after": found.after[None], "change": found.change[None]}
         told = {"after": {key: value for key, value in facts.items() if value is not None}}
-        write_reconstruction(made["h5"], images, header=kspace.header, provenance=origin, about=told)
+        write_reconstruction(made["h5"], images, header=kspace.header, provenance=origin, about=told, said=said)
         if "png" in made:
             write_picture(made["png"], found, pixel_aspect(kspace.header))
     return {

@@ -191,7 +191,7 @@ def library() -> ctypes.CDLL | None:
         return None
     try:
         return _typed(ctypes.CDLL(str(_compiled(compiler))))
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # no home folder is a RuntimeError
         reason = str(error).partition("\n")[0]
         _log.warning("the kernels do not compile (%s): the regularizer runs by torch alone, slower but equal", reason)
         return None

@@ -30,6 +30,7 @@ STEP = {name: step for step, names in enumerate(STAIRCASE) for name in names}
 NEIGHBOURS = {("checkpoint", "config"), ("checkpoint", "runs"), ("model", "config"), ("checkpoint", "model")}
 HOMES = {"matplotlib": {"report", "studies"}, "cyclopts": {"cli"}, "rich": {"cli"}, "sigpy": {"baselines"}}
 TOP = {"__init__", "__main__"}
+VERBS = {p.stem for p in (PACKAGE / "cli").glob("*.py")} - {"__init__", "options", "output", "progress"}
 
 
 def modules() -> Iterator[tuple[str, Path]]:
@@ -101,8 +102,9 @@ def nested_imports(path: Path) -> list[str]:
 
 
 def test_few_imports_wait_inside_functions() -> None:
+    """One for each verb, whose work begins behind it, and a dozen besides."""
     found = [place for _, path in modules() for place in nested_imports(path)]
-    assert len(found) <= 30, found
+    assert len(found) <= len(VERBS) + 12, found
 
 
 def test_doors_open_without_torch() -> None:

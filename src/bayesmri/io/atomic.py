@@ -1,6 +1,7 @@
 """Files that appear whole or not at all: temporary file → fsync → rename → fsync of the folder."""
 
 import os
+import re
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -11,6 +12,10 @@ from numpy.typing import NDArray
 
 from bayesmri.errors import OutputError
 from bayesmri.io.inputs import input_files
+from bayesmri.machine.processes import Process, ended, this_process
+
+# hidden; whose it is (where, number, start), and a number drawn by lot, before the end of the target's name
+TEMPORARY = re.compile(r"\.([0-9a-f]{8})-(\d{1,10})-(\d{1,20})-[0-9a-f]{8}\.")
 
 
 @contextmanager
@@ -20,13 +25,14 @@ def atomic_path(target: Path) -> Iterator[Path]:
     When the block fails the temporary and any folder made for it are removed, and an existing target stays as it was.
     """
     target = _resolved(target)
-    temporary = target.with_name(f".{secrets.token_hex(6)}.{target.name[-60:]}")
+    temporary = target.with_name(_temporary_name(target.name))
     made: list[Path] = []
     try:
         _folder_of(target)
         for folder in [p for p in target.parents if not p.exists()][::-1]:
             folder.mkdir(exist_ok=True)
             made.append(folder)
+        sweep(target.parent)
         yield temporary
         _sync(temporary)
         temporary.replace(target)
@@ -50,6 +56,22 @@ def atomic_paths(targets: Sequence[Path]) -> Iterator[list[Path]]:
     """Files that belong together: temporary paths that become `targets` when the block has made them all."""
     with ExitStack() as stack:
         yield [stack.enter_context(atomic_path(target)) for target in targets]
+
+
+def sweep(folder: Path) -> int:
+    """Temporary files in `folder` whose processes have died are removed; how many there were.
+
+    Those of processes on other machines, of which nothing can be told from here, stay.
+    """
+    removed = 0
+    with suppress(OSError):
+        for path in folder.iterdir():
+            found = TEMPORARY.match(path.name)
+            if found and ended(Process("", found[1], int(found[2]), int(found[3]))):
+                with suppress(OSError):
+                    path.unlink()
+                    removed += 1
+    return removed
 
 
 def check_target(path: Path, *sources: Path, force: bool = False) -> None:
@@ -82,6 +104,12 @@ def check_values(name: str, array: NDArray[np.generic]) -> None:
     bad = sum(int(part.size - np.count_nonzero(np.isfinite(part))) for part in parts)
     if bad:
         raise OutputError(f"{name} holds {bad} NaN or Inf values: nothing was written; the reconstruction diverged")
+
+
+def _temporary_name(name: str) -> str:
+    """The ending stays, since writers go by it; a name has room for 255 bytes."""
+    me = this_process()
+    return f".{me.space}-{me.pid}-{me.started}-{secrets.token_hex(4)}.{name[-48:]}"
 
 
 def _resolved(path: Path) -> Path:

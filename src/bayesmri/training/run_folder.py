@@ -1,7 +1,7 @@
 """Training from a configuration file into a run folder: config.toml, metrics.jsonl, samples/, checkpoints/."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from bayesmri.config import as_dict, check_seed, dump_toml, override, parse, rea
 from bayesmri.data.dataset import Dataset
 from bayesmri.errors import ConfigError, DivergedError, ModelError, OutputError
 from bayesmri.io.atomic import atomic_path
+from bayesmri.io.locks import exclusive
 from bayesmri.io.provenance import provenance
 from bayesmri.io.write_png import write_png
 from bayesmri.machine.devices import check_device
@@ -54,8 +55,10 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
     device = check_device(config.train.device)
     if config.train.recompute:
         give_memory_back()
-    world = join(device)
+    world, lock = join(device), ExitStack()
     try:
+        if world.writes:
+            lock.enter_context(exclusive(out, lambda text: say("note", {"text": text})))
         state, before = _begin(config, out, device, resume=resume, say=say if world.writes else _silent)
         dataset = Dataset(config.data, config.recipe(), seed=config.seed)
         if world.writes:
@@ -68,6 +71,7 @@ def train(config: TrainConfig, out: Path, *, resume: bool = False, say: Say) -> 
     except DivergedError as error:
         raise ModelError(f"{error}; {_way_out(out)}") from error
     finally:
+        lock.close()
         leave()
     return {"ended": ended, "step": state.step, "T": state.T.item(), "resumed_from": before, "run": str(out)}
 

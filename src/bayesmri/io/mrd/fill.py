@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +9,8 @@ from numpy.typing import NDArray
 from bayesmri.io.guard import byte_budget, check_bytes
 from bayesmri.io.mrd.grid import Placing, crop_readout
 from bayesmri.io.mrd.noise import Whitening
-from bayesmri.io.mrd.table import Ints, Lines, samples
+from bayesmri.io.mrd.source import Acquisitions, Ints
+from bayesmri.io.mrd.table import Lines, samples
 from bayesmri.io.three_d import slices_of_3d
 from bayesmri.kspace import check_grid
 
@@ -44,7 +44,7 @@ def shape_of(lines: Lines, placing: Placing, budget: int | None) -> Shape:
     return shape
 
 
-def fill(group: Any, lines: Lines, placing: Placing, shape: Shape, whitening: Whitening | None) -> Filled:
+def fill(source: Acquisitions, lines: Lines, placing: Placing, shape: Shape, whitening: Whitening | None) -> Filled:
     """Mean over all lines at the same place."""
     g = placing.grid
     z = np.zeros(shape, dtype=np.complex64)
@@ -53,7 +53,7 @@ def fill(group: Any, lines: Lines, placing: Placing, shape: Shape, whitening: Wh
     central = (np.abs(placing.w - g.W // 2) <= g.W // 16) & (np.abs(placing.p - g.P // 2) <= g.P // 16)
     energy = np.zeros(2)  # of the whole readout, and of what is kept of it
     with np.errstate(over="ignore", invalid="ignore"):  # Inf and NaN pass through to check_finite
-        for which, whole, rows in _rows(group, lines, placing, whitening):
+        for which, whole, rows in _rows(source, lines, placing, whitening):
             energy += [np.sum(np.abs(part[central[which]]) ** 2, dtype=np.float64) for part in (whole, rows)]
             for s, w, p, row in zip(placing.s[which], placing.w[which], placing.p[which], rows, strict=True):
                 if g.three_d:
@@ -81,11 +81,11 @@ def _divide(z: Complex, counts: Ints, placing: Placing) -> None:
 
 
 def _rows(
-    group: Any, lines: Lines, placing: Placing, whitening: Whitening | None
+    source: Acquisitions, lines: Lines, placing: Placing, whitening: Whitening | None
 ) -> Iterator[tuple[slice, Complex, Complex]]:
     """(which lines, k-space (n, Q, X), (n, Q, H)): in 2-D k-space of the rows kept, in 3-D those rows themselves."""
     g = placing.grid
-    for which, data in samples(group, lines):
+    for which, data in samples(source, lines):
         mixed = data if whitening is None else whitening.apply(data)
         grid = np.zeros((*mixed.shape[:2], g.X), dtype=np.complex64)
         for i, line in enumerate(range(which.start, which.stop)):

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from bayesmri.errors import FormatError
 from bayesmri.io.ismrmrd_xml import Encoding
 from bayesmri.io.lps import is_frame
-from bayesmri.io.mrd.table import Ints, Lines
+from bayesmri.io.mrd.source import Ints
+from bayesmri.io.mrd.table import Lines
 from bayesmri.messages import Messages, noted, warned
 
 

@@ -1,7 +1,6 @@
 """Noise prewhitening: the coils are mixed so that their noise is independent and equally strong."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 from bayesmri.errors import BayesMRIError
 from bayesmri.io.ismrmrd_xml import Encoding
 from bayesmri.io.mrd.choice import NOISE, flag
+from bayesmri.io.mrd.source import Acquisitions
 from bayesmri.io.mrd.table import Lines, samples, table
 from bayesmri.messages import Messages, noted, warned
 
@@ -56,9 +56,10 @@ def whitening(Sigma: NDArray[np.complex128], *, scale: float = 1.0) -> Whitening
 
 
 def read_whitening(
-    group: Any, head: NDArray[Any], lines: Lines, encoding: Encoding, *, wanted: bool
+    source: Acquisitions, lines: Lines, encoding: Encoding, *, wanted: bool
 ) -> tuple[Whitening | None, Messages]:
-    """From the noise scans of a file; what was measured, or why it was not used, is said."""
+    """From the noise scans; what was measured, or why it was not used, is said."""
+    head = source.head
     keep = flag(head["flags"].astype(np.uint64), (NOISE,))
     if not keep.any():
         return None, Messages()
@@ -68,7 +69,7 @@ def read_whitening(
     unused = "and the coils were not prewhitened"
     try:
         scans = table(head, keep, Messages())
-        parts = [part.swapaxes(0, 1).reshape(scans.channels, -1) for _, part in samples(group, scans)]
+        parts = [part.swapaxes(0, 1).reshape(scans.channels, -1) for _, part in samples(source, scans)]
     except BayesMRIError as error:
         return None, warned(f"{told} cannot be read ({error}), {unused}")
     noise = np.concatenate(parts, axis=1)

@@ -4,24 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesmri.errors import DataError, FormatError
-from bayesmri.io.guard import byte_budget, check_bytes
 from bayesmri.io.mrd.choice import REVERSE, Choice, chosen, flag, imaging, nearest, separate
-from bayesmri.io.safe_h5 import dataset, where
+from bayesmri.io.mrd.source import Acquisitions, Ints
 from bayesmri.messages import Messages, noted
 
-Ints = NDArray[np.int64]
 BATCH = 256  # lines decoded at a time
-
-STEPS = ("kspace_encode_step_1", "kspace_encode_step_2")
-COUNTERS = (*STEPS, "average", "slice", "contrast", "phase", "repetition", "set")
-SAMPLES = ("number_of_samples", "active_channels", "center_sample", "discard_pre", "discard_post")
-INTEGERS = ("flags", "encoding_space_ref", "trajectory_dimensions", *SAMPLES)
-VECTORS = ("position", "read_dir", "phase_dir", "slice_dir")
 
 
 @dataclass(frozen=True)
@@ -47,30 +38,22 @@ class Lines:
     said: Messages
 
 
-def read_heads(group: Any, *, budget: int | None) -> NDArray[Any]:
-    """The headers of all lines; their number is checked against what is stored."""
-    data = dataset(group, "data")
-    name = where(group, "data")
-    _check_dtype(data, name)
-    check_bytes(name, data.shape, data.dtype.itemsize, stored=data.id.get_storage_size(), budget=byte_budget(budget))
-    head: NDArray[Any] = data.fields("head")[()]
-    return head
-
-
-def imaging_lines(group: Any, head: NDArray[Any], *, calibration: str, choice: Choice) -> Lines:
+def imaging_lines(source: Acquisitions, *, calibration: str, choice: Choice) -> Lines:
     """The lines of one repetition, contrast, phase and set; all slices and averages."""
+    head = source.head
     keep, said = imaging(head, calibration)
     if not keep.any():
         told = "; ".join(said.notes) or ("noise alone" if len(head) else "it is empty")
-        raise DataError(f"{where(group, 'data')} holds no imaging line: {told}")
+        raise DataError(f"{source.name} holds no imaging line: {told}")
     keep, more = chosen(head, keep, choice)
     if not keep.any():  # counters that exist, and not together
-        raise DataError(f"{where(group, 'data')} holds no line of {choice.given} together; choose others")
+        raise DataError(f"{source.name} holds no line of {choice.given} together; choose others")
     return table(head, keep, said + more)
 
 
-def reference_lines(head: NDArray[Any], *, calibration: str, choice: Choice) -> Lines:
+def reference_lines(source: Acquisitions, *, calibration: str, choice: Choice) -> Lines:
     """Those of separate calibration scans, of which there must be some; of the same choice, or their first."""
+    head = source.head
     keep = separate(head, calibration) & (head["encoding_space_ref"] == 0)
     if not keep.any():
         raise DataError("separate calibration scans are of another encoding")
@@ -78,15 +61,12 @@ def reference_lines(head: NDArray[Any], *, calibration: str, choice: Choice) -> 
     return table(head, keep, Messages())
 
 
-def samples(group: Any, lines: Lines) -> Iterator[tuple[slice, NDArray[np.complex64]]]:
+def samples(source: Acquisitions, lines: Lines) -> Iterator[tuple[slice, NDArray[np.complex64]]]:
     """Batches (which lines, complex (n, channels, samples)), the length of each line checked."""
-    data = dataset(group, "data").fields("data")
     wanted = 2 * lines.samples * lines.channels
     for start in range(0, len(lines.row), BATCH):
         rows = lines.row[start : start + BATCH]
-        # run by run: HDF5 selects scattered rows one by one, and far more slowly
-        runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
-        block = [values for run in runs for values in data[int(run[0]) : int(run[-1]) + 1]]
+        block = source.samples(rows)
         for row, values in zip(rows, block, strict=True):
             if np.shape(values) != (wanted,):
                 raise FormatError(
@@ -124,24 +104,6 @@ def table(head: NDArray[Any], keep: NDArray[np.bool_], said: Messages) -> Lines:
         channels=_shared(head["active_channels"], "channels"),
         said=said,
     )
-
-
-def _check_dtype(data: Any, name: str) -> None:
-    wrong = FormatError(
-        f"{name} is not a table of ISMRMRD acquisitions, expected `head`, `traj` and `data` (float32) for each line"
-    )
-    fields = data.dtype.names or ()
-    if data.ndim != 1 or not {"head", "data"} <= set(fields) or h5py.check_vlen_dtype(data.dtype["data"]) != np.float32:
-        raise wrong
-    head = data.dtype["head"]
-    if not {*INTEGERS, *VECTORS, "idx"} <= set(head.names or ()) or not set(COUNTERS) <= set(head["idx"].names or ()):
-        raise wrong
-    if any(head[n].kind not in "ui" or head[n].shape for n in INTEGERS):
-        raise wrong
-    if any(head["idx"][n].kind not in "ui" or head["idx"][n].shape for n in COUNTERS):
-        raise wrong
-    if any(head[n].base.kind != "f" or head[n].shape != (3,) for n in VECTORS):
-        raise wrong
 
 
 def _shared(values: NDArray[Any], what: str) -> int:

@@ -1,15 +1,13 @@
 """Cartesian or not: by the name in the header, and by the coordinates of the lines where the file stores them."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesmri.errors import FormatError
 from bayesmri.io.guard import one_line
 from bayesmri.io.ismrmrd_xml import Encoding
+from bayesmri.io.mrd.source import Acquisitions
 from bayesmri.io.mrd.table import Lines
-from bayesmri.io.safe_h5 import dataset
 from bayesmri.messages import Messages, noted
 
 ADVICE = {
@@ -29,16 +27,15 @@ def check_trajectory(encoding: Encoding) -> None:
         raise FormatError(f"the trajectory is {one_line(encoding.trajectory)!r}, expected Cartesian k-space; {advice}")
 
 
-def straight_lines(group: Any, head: NDArray[Any], lines: Lines) -> Messages:
+def straight_lines(source: Acquisitions, lines: Lines) -> Messages:
     """Stored coordinates must be those of Cartesian readouts: one axis in equal steps, the others constant."""
-    n = head["trajectory_dimensions"][lines.row].astype(np.int64)
+    n = source.head["trajectory_dimensions"][lines.row].astype(np.int64)
     if not n.any():
         return Messages()
-    data = dataset(group, "data").fields("traj")
     some = np.flatnonzero(n > 0)
     for line in some[:: max(1, len(some) // CHECKED)]:
         row = int(lines.row[line])
-        k = np.asarray(data[row : row + 1][0], dtype=np.float64)
+        k = np.asarray(source.coordinates(row), dtype=np.float64)
         if k.size != n[line] * lines.samples:
             raise FormatError(
                 f"acquisition {row} holds {k.size} coordinates: its header says {n[line]} x {lines.samples}; the file "

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import h5py
@@ -36,6 +37,18 @@ def test_every_verb_has_help_with_an_example(
 
 def test_all_verbs_of_the_contract_are_there() -> None:
     assert {"inspect", "simulate", "undersample", "recon", "train", "evaluate", "bench", "demo"} <= set(VERBS)
+
+
+def test_the_list_of_verbs_imports_none_of_them() -> None:
+    """New verbs cost nobody time; each is listed with the first line of its docstring."""
+    code = "import sys; from bayesmri.cli import main; main(['--help']); print(*sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    loaded = shown.splitlines()[-1].split()
+    assert not {f"bayesmri.cli.{verb}" for verb in VERBS} & set(loaded)
+    assert not {"torch", "numpy", "h5py"} & set(loaded)
+    for verb in VERBS:
+        first = str(import_module(f"bayesmri.cli.{verb}").__dict__[verb].__doc__).split()[:4]
+        assert " ".join([verb, *first]) in " ".join(shown.split()), verb
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

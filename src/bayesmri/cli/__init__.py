@@ -8,37 +8,19 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from importlib import metadata
+from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any
 
 from cyclopts import App, CycloptsError, Group
 
-from bayesmri.cli.bench import bench
-from bayesmri.cli.calibrate import calibrate
-from bayesmri.cli.curves import curves
-from bayesmri.cli.demo import demo
-from bayesmri.cli.distill import distill
-from bayesmri.cli.evaluate import evaluate
-from bayesmri.cli.familiarise import familiarise
-from bayesmri.cli.inspect import inspect
-from bayesmri.cli.models import models
 from bayesmri.cli.output import print_json
-from bayesmri.cli.posterior import posterior
-from bayesmri.cli.publish import publish
-from bayesmri.cli.recon import recon
-from bayesmri.cli.report import report
-from bayesmri.cli.simulate import simulate
-from bayesmri.cli.study import listed, study
-from bayesmri.cli.train import train
-from bayesmri.cli.undersample import undersample
-from bayesmri.cli.whatif import whatif
 from bayesmri.errors import BayesMRIError, ConfigError, StrictError
 from bayesmri.machine.cores import MOST_THREADS, limit_threads
 from bayesmri.registry import load_plugin
 
-Verb = Callable[..., None]
 EVERYDAY = Group("Every day", sort_key=0)
 BUILDERS = Group("For model builders", sort_key=1)
 PLUGIN, THREADS = "--plugin", "--threads"
@@ -47,8 +29,11 @@ DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED")
 
 
-def build_app() -> App:
-    """All verbs, each with an example at the end of its help."""
+def build_app(asked: str | None = None) -> App:
+    """All verbs, each with an example at the end of its help; a module of its own is imported when its verb runs.
+
+    asked: the verb whose own help is wanted in full; the others need their first line alone.
+    """
     app = App(
         name="bayesmri",
         help="Learned variational MRI reconstruction that says how sure it is of every pixel. For research use only."
@@ -61,36 +46,54 @@ def build_app() -> App:
     )
     for group, verbs in ((EVERYDAY, _everyday()), (BUILDERS, _builders())):
         for place, (verb, epilogue) in enumerate(verbs):
-            app.command(verb, group=group, help_epilogue=epilogue, sort_key=place)
+            app.command(
+                f"bayesmri.cli.{verb}:{verb}",
+                group=group,
+                sort_key=place,
+                help=None if verb == asked else _first_line(verb),
+                help_epilogue=epilogue or _own_epilogue(verb, asked),
+            )
     return app
 
 
-def _everyday() -> list[tuple[Verb, str]]:
+def _first_line(verb: str) -> str:
+    """Of the verb's docstring, read from its source: importing all verbs for a list of them would take its time."""
+    source = Path(__file__).with_name(f"{verb}.py").read_text(encoding="utf-8")
+    found = re.search(rf'^def {verb}\(.*?"""(.*?)$', source, flags=re.MULTILINE | re.DOTALL)
+    return found[1].removesuffix('"""') if found else ""
+
+
+def _own_epilogue(verb: str, asked: str | None) -> str:
+    """What a verb's module says at the end of its help, where that has to be looked up."""
+    return str(import_module(f"bayesmri.cli.{verb}").listed()) if verb == asked else ""
+
+
+def _everyday() -> list[tuple[str, str]]:
     """In the order in which one meets them."""
     return [
-        (inspect, "Example: bayesmri inspect scan.h5"),
-        (recon, "Example: bayesmri recon knee.h5 -o knee_tv.h5 --method tv --acceleration 4 --png"),
-        (report, "Example: bayesmri report knee_r4.recon.h5 -o knee_r4.html"),
-        (whatif, "Example: bayesmri whatif scan.h5 --erase 120,96,4 --model auto -o out.h5 --png"),
-        (evaluate, "Example: bayesmri evaluate --data val/ --methods tv,runs/small --acceleration 4"),
-        (train, "Example: bayesmri train configs/small-single-r4.toml -o runs/small"),
-        (models, "Example: bayesmri models tdv-r4"),
-        (calibrate, "Example: bayesmri calibrate runs/bayes --data val/ -o bayes.json"),
-        (simulate, "Example: bayesmri simulate --phantom knee -o knee.h5 --coils 8 --snr 30 --seed 1"),
-        (undersample, "Example: bayesmri undersample knee.h5 -o knee_r4.h5 --acceleration 4"),
-        (demo, "Example: bayesmri demo -o out/demo"),
+        ("inspect", "Example: bayesmri inspect scan.h5"),
+        ("recon", "Example: bayesmri recon knee.h5 -o knee_tv.h5 --method tv --acceleration 4 --png"),
+        ("report", "Example: bayesmri report knee_r4.recon.h5 -o knee_r4.html"),
+        ("whatif", "Example: bayesmri whatif scan.h5 --erase 120,96,4 --model auto -o out.h5 --png"),
+        ("evaluate", "Example: bayesmri evaluate --data val/ --methods tv,runs/small --acceleration 4"),
+        ("train", "Example: bayesmri train configs/small-single-r4.toml -o runs/small"),
+        ("models", "Example: bayesmri models tdv-r4"),
+        ("calibrate", "Example: bayesmri calibrate runs/bayes --data val/ -o bayes.json"),
+        ("simulate", "Example: bayesmri simulate --phantom knee -o knee.h5 --coils 8 --snr 30 --seed 1"),
+        ("undersample", "Example: bayesmri undersample knee.h5 -o knee_r4.h5 --acceleration 4"),
+        ("demo", "Example: bayesmri demo -o out/demo"),
     ]
 
 
-def _builders() -> list[tuple[Verb, str]]:
+def _builders() -> list[tuple[str, str]]:
     return [
-        (study, listed()),
-        (publish, "Example: bayesmri publish runs/small tdv-mine -o weights/"),
-        (familiarise, "Example: bayesmri familiarise runs/small --data train/ -o small.json"),
-        (distill, "Example: bayesmri distill runs/small-bayes -o small-bayes.json"),
-        (posterior, "Example: bayesmri posterior runs/small-bayes --beta 1e-8 -o wide.json"),
-        (curves, "Example: bayesmri curves runs/small runs/unet -o curves.png"),
-        (bench, "Example: bayesmri bench --json"),
+        ("study", ""),
+        ("publish", "Example: bayesmri publish runs/small tdv-mine -o weights/"),
+        ("familiarise", "Example: bayesmri familiarise runs/small --data train/ -o small.json"),
+        ("distill", "Example: bayesmri distill runs/small-bayes -o small-bayes.json"),
+        ("posterior", "Example: bayesmri posterior runs/small-bayes --beta 1e-8 -o wide.json"),
+        ("curves", "Example: bayesmri curves runs/small runs/unet -o curves.png"),
+        ("bench", "Example: bayesmri bench --json"),
     ]
 
 
@@ -101,7 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if argv is None else [str(word) for word in argv]
     try:
-        build_app()(_with_threads(_without_plugins(words)), exit_on_error=False, print_error=False)
+        rest = _with_threads(_without_plugins(words))
+        build_app(next(iter(rest), None))(rest, exit_on_error=False, print_error=False)
         if sys.stdout is not None:
             sys.stdout.flush()  # a reader that has gone is noticed here, and not in the interpreter's last breath
     except BrokenPipeError:

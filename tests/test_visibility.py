@@ -18,6 +18,7 @@ from bayesmri.cli import main
 from bayesmri.errors import BayesMRIError, ConfigError, ModelError
 from bayesmri.io.formats import read_kspace
 from bayesmri.io.results import open_result
+from bayesmri.kspace import KSpace
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.recon.files import PhantomRequest, simulate_file
 
@@ -247,6 +248,45 @@ def test_recon_writes_maps_that_can_be_read(scan: Path, tmp_path: Path, capsys: 
     page = (tmp_path / "page.html").read_text()
     assert "Visibility, lesion:2:0.3" in page
     assert '"unit":"%"' in page
+
+
+@pytest.fixture(scope="module")
+def half(scan: Path) -> KSpace:
+    return bayesmri.undersample(read_kspace(scan), 2)
+
+
+def test_directions_are_those_of_the_file_where_rows_were_undersampled(half: KSpace) -> None:
+    upright = bayesmri.reconstruct(half, "zero-filled", visibility=["line:4:0.3:90", "lesion:2:0.3"])
+    rows = replace(half, header=replace(half.header, turned=True))  # as if rows had come in the place of columns
+    turned = bayesmri.reconstruct(rows, "zero-filled", visibility=["line:4:0.3:0", "lesion:2:0.3"])
+    for text, other in (("line:4:0.3:0", "line:4:0.3:90"), ("lesion:2:0.3", "lesion:2:0.3")):
+        found, expected = turned.visibility[text], upright.visibility[other]
+        np.testing.assert_allclose(found.mean, expected.mean.swapaxes(1, 2), rtol=1e-3)
+        np.testing.assert_allclose(found.visible_from, expected.visible_from.swapaxes(1, 2), rtol=1e-2)
+    assert np.abs(turned.visibility["line:4:0.3:0"].mean - turned.visibility["lesion:2:0.3"].mean).max() > 1
+
+
+def test_a_padded_grid_has_smaller_pixels_and_the_same_structures(half: KSpace) -> None:
+    """What is 2 pixels wide as encoded is 4 pixels wide on twice the grid, and as visible."""
+    plain = bayesmri.reconstruct(half, "zero-filled", visibility=["lesion:2:0.3"])
+    wide = bayesmri.reconstruct(twice(half), "zero-filled", visibility=["lesion:4:0.3"])
+    expected, found = plain.visibility["lesion:2:0.3"].mean, wide.visibility["lesion:4:0.3"].mean
+    assert found.shape == wide.mean.shape
+    there = plain.mean > 0.3 * plain.mean.max()
+    apart = found[:, ::2, ::2][there] - expected[there]
+    assert np.sqrt(np.mean(apart**2)) < 0.35 * np.std(expected)
+    assert abs(np.mean(apart)) < 3
+
+
+def twice(kspace: KSpace) -> KSpace:
+    """Zero-padded to twice the grid."""
+    _, _, H, W = kspace.z.shape
+    top, left = H - H // 2, W - W // 2
+    z = np.pad(kspace.z, [(0, 0), (0, 0), (top, H - top), (left, W - left)])
+    mask = np.pad(kspace.mask, (left, W - left))
+    return replace(
+        kspace, z=z, mask=mask, truth=None, header=replace(kspace.header, encoded=(top, top + H, left, left + W))
+    )
 
 
 def test_a_map_is_not_written_over_an_input(scan: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Remove and look again: what the data carried stays away, what the model made comes back."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,47 @@ def test_what_is_said_of_the_data_stays_in_the_file(scan: Path, tmp_path: Path) 
     with h5py.File(tmp_path / "out.h5") as file:
         assert any(b"axes" in text for text in file["messages/notes"][()])
         assert "axes" in file.attrs["notes"]
+
+
+def test_it_warns_as_recon_does(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Here of an R that the model was not trained for, and of data unlike its own."""
+    words = [str(scan), "--model", "tdv-r4", "--acceleration", "8", "--json"]
+    assert main(["recon", *words, "-o", str(tmp_path / "image.h5")]) == 0
+    expected = json.loads(capsys.readouterr().out)["warnings"]
+    assert any("trained for R = 4" in text for text in expected)
+    assert any("unlike what tdv-r4 was trained on" in text for text in expected)
+    assert main(["whatif", *words, "--erase", "27,24,3", "-o", str(tmp_path / "out.h5")]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["warnings"] == expected
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert [text.decode() for text in file["messages/warnings"][()]] == expected
+    found = bayesmri.whatif(bayesmri.undersample(read_kspace(scan), 8), "tdv-r4", erase=PLACE)
+    assert set(found.warnings) <= set(expected)
+    assert found.warnings
+
+
+def test_rows_and_columns_exchanged_are_exchanged_back(full: KSpace) -> None:
+    half = bayesmri.undersample(full, 2, seed=1)
+    found = bayesmri.whatif(half, "zero-filled", plant=(30, 20, 3, 0.4))
+    rows = replace(half, header=replace(half.header, turned=True))
+    turned = bayesmri.whatif(rows, "zero-filled", plant=(20, 30, 3, 0.4))
+    assert turned.carried == pytest.approx(found.carried, rel=1e-6)
+    for name in ("before", "after", "change", "kspace"):
+        np.testing.assert_allclose(getattr(turned, name), getattr(found, name).swapaxes(-1, -2))
+    with pytest.raises(ConfigError, match=f"{SHAPE[0]} columns and {SHAPE[1]} rows"):
+        bayesmri.whatif(rows, "zero-filled", plant=(50, 30, 3, 0.4))
+
+
+def test_on_a_padded_grid_the_same_structure_is_carried_alike(full: KSpace) -> None:
+    half = bayesmri.undersample(full, 2, seed=1)
+    found = bayesmri.whatif(half, "zero-filled", plant=(30, 20, 3, 0.2))
+    H, W = SHAPE
+    z = np.pad(half.z, [(0, 0), (0, 0), (H // 2, H - H // 2), (W // 2, W - W // 2)])
+    inside = (H // 2, H // 2 + H, W // 2, W // 2 + W)
+    wide = replace(half, z=z, mask=np.pad(half.mask, (W // 2, W - W // 2)), truth=None)
+    wide = replace(wide, header=replace(half.header, encoded=inside))
+    padded = bayesmri.whatif(wide, "zero-filled", plant=(60, 40, 6, 0.2))
+    assert padded.before.shape == (2 * H, 2 * W)
+    assert padded.kspace.shape == wide.z.shape[1:]
+    assert padded.carried == pytest.approx(found.carried, abs=0.05)
+    assert (padded.kspace[..., : W // 2] == 0).all()

@@ -8,7 +8,7 @@ patch:FILE.npy:0.3      one's own, a real array (h, w) that is divided by its la
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -37,7 +37,7 @@ WORST = "worst"  # direction, at the end of a map's name
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A template in one direction. a: its pixels, odd (h, w), largest magnitude 1. angle: radians from upright."""
+    """A template in one direction, radians from upright as it was asked for. a: its pixels, odd (h, w), at most 1."""
 
     a: Floats = field(repr=False)
     angle: float = 0.0
@@ -57,6 +57,11 @@ class Template:
     size: float
     contrast: float
     views: tuple[View, ...] = field(repr=False)
+
+    @property
+    def sideways(self) -> "Template":
+        """For images whose rows and columns are exchanged."""
+        return replace(self, views=tuple(View(view.a.T, view.angle) for view in self.views))
 
     @property
     def maps(self) -> tuple[str, ...]:

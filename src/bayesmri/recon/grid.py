@@ -8,11 +8,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bayesmri.errors import ConfigError
 from bayesmri.io.layout.turn import turned_header
 from bayesmri.kspace import KSpace
 from bayesmri.physics.fourier import fft2c, ifft2c
-from bayesmri.recon.request import Options
 
 if TYPE_CHECKING:
     from bayesmri.recon.reconstruct import Reconstruction
@@ -40,15 +38,23 @@ class Padding:
 
     def widen(self, x: Tensor) -> Tensor:
         """F⁻¹ of F x with zeros around it: complex (…, h, w) → (…, H, W), the same field of view in smaller pixels."""
-        top, bottom, left, right = self.window
-        u = x.new_zeros((*x.shape[:-2], *self.grid))
-        u[..., top:bottom, left:right] = fft2c(x)
-        return ifft2c(u)
+        return ifft2c(self.around(fft2c(x)))
 
     def narrow(self, x: Tensor) -> Tensor:
         """The adjoint of `widen`, complex (…, H, W) → (…, h, w): only what was encoded."""
+        return ifft2c(self.inside(fft2c(x)))
+
+    def around(self, u: Tensor) -> Tensor:
+        """With zeros around, (…, h, w) → (…, H, W)."""
         top, bottom, left, right = self.window
-        return ifft2c(fft2c(x)[..., top:bottom, left:right].contiguous())
+        wide = u.new_zeros((*u.shape[:-2], *self.grid))
+        wide[..., top:bottom, left:right] = u
+        return wide
+
+    def inside(self, u: Tensor) -> Tensor:
+        """The encoded part, (…, H, W) → (…, h, w)."""
+        top, bottom, left, right = self.window
+        return u[..., top:bottom, left:right].contiguous()
 
 
 def padding(kspace: KSpace) -> Padding | None:
@@ -84,22 +90,6 @@ def encoded(kspace: KSpace) -> KSpace:
     )
 
 
-def check_survey(kspace: KSpace, asked: Options) -> None:
-    """Maps of visibility are of the grid and the orientation that were encoded."""
-    if asked.visibility:
-        check_as_encoded(kspace, "maps of visibility", otherwise="leave the visibility out")
-
-
-def check_as_encoded(kspace: KSpace, what: str, *, otherwise: str) -> None:
-    """Neither padded nor turned."""
-    if kspace.header.turned or kspace.header.encoded is not None:
-        why = "undersampled along its rows" if kspace.header.turned else "zero-padded"
-        raise ConfigError(
-            f"got a request for {what} with k-space that is {why}, expected neither padding nor a turn; "
-            f"store the encoded lines alone, the undersampled axis last, or {otherwise}"
-        )
-
-
 def turned_back(result: "Reconstruction") -> "Reconstruction":
     """A reconstruction with rows and columns exchanged again, where the reader had exchanged them.
 
@@ -110,22 +100,24 @@ def turned_back(result: "Reconstruction") -> "Reconstruction":
     mask, H, W = result.mask, result.grid[1], result.grid[0]
     return replace(
         result,
-        mean=_sideways(result.mean),
-        zero_filled=_sideways(result.zero_filled),
-        truth=_sideways(result.truth),
-        std=_sideways(result.std),
-        deterministic=_sideways(result.deterministic),
-        samples=_sideways(result.samples),
-        kspace_mean=_sideways(result.kspace_mean),
-        kspace_std=_sideways(result.kspace_std),
-        coil_std=_sideways(result.coil_std),
-        error_std=_sideways(result.error_std),
-        error_bound=_sideways(result.error_bound),
+        mean=sideways(result.mean),
+        zero_filled=sideways(result.zero_filled),
+        truth=sideways(result.truth),
+        std=sideways(result.std),
+        deterministic=sideways(result.deterministic),
+        samples=sideways(result.samples),
+        kspace_mean=sideways(result.kspace_mean),
+        kspace_std=sideways(result.kspace_std),
+        coil_std=sideways(result.coil_std),
+        error_std=sideways(result.error_std),
+        error_bound=sideways(result.error_bound),
+        visibility={name: found.sideways for name, found in result.visibility.items()},
         mask=np.ascontiguousarray(mask.T if mask.ndim == 2 else np.broadcast_to(mask[:, None], (H, W))),
         header=turned_header(result.header),
         grid=(H, W),
     )
 
 
-def _sideways(X: Any) -> Any:
+def sideways(X: Any) -> Any:
+    """(…, h, w) → (…, w, h); None stays."""
     return None if X is None else np.ascontiguousarray(X.swapaxes(-1, -2))

@@ -1,7 +1,7 @@
 """What `whatif` changes: a structure taken out of the image or put into it; no torch here."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,6 +47,11 @@ class Intervention:
     @property
     def kind(self) -> Kind:
         return "erase" if self.contrast is None else "plant"
+
+    @property
+    def sideways(self) -> "Intervention":
+        """For images whose rows and columns are exchanged."""
+        return replace(self, x=self.y, y=self.x)
 
     def at(self, shape: tuple[int, int], slices: int) -> int:
         """The slice, once it and the place are known to be inside. shape: (h, w) as it is shown."""

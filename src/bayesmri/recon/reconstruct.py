@@ -27,7 +27,7 @@ from bayesmri.recon.check import Checker, Scan
 from bayesmri.recon.choice import chosen
 from bayesmri.recon.crop import common_crop, crop_to
 from bayesmri.recon.error_std import error_std
-from bayesmri.recon.grid import check_survey, encoded, padding, turned_back
+from bayesmri.recon.grid import encoded, padding, turned_back
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.request import Options
 from bayesmri.recon.said import messages, outside_of
@@ -144,7 +144,6 @@ def reconstruct(
     asked, choice = (Options(), None) if isinstance(options, Method) else chosen(options, kspace)
     method = options if isinstance(options, Method) else make_method(asked)
     check_asked(asked, method)
-    check_survey(kspace, asked)
     inner = encoded(kspace)
     method, tuning, untuned = tuned(scan_of(inner, method), method) if asked.tune else (method, None, "")
     outside = outside_of(method, inner)
@@ -165,7 +164,7 @@ def reconstruct(
     streams = None
     if asked.samples:
         streams = [Stream(asked.seed, content, s) for s, content in enumerate(kspace.contents())]
-    surveyor = surveyor_of(asked, task.window)
+    surveyor = surveyor_of(asked, task, turned=kspace.header.turned)
     checker = Checker.of(task.scan(), inner, method, inside, on_step) if asked.check else None
     watchers = [one for one in (surveyor, watch) if one is not None]
     at_mean, sampled = _solved(task, asked, streams, on_step, checker, watchers)

@@ -1,7 +1,7 @@
 """Maps of visibility, slice by slice as they are reconstructed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -14,8 +14,10 @@ from bayesmri.analysis.templates import WORST, Template, templates
 from bayesmri.analysis.visibility import MEANING, Survey, shipped_weights, survey
 from bayesmri.io.results import GROUP
 from bayesmri.physics.data_terms import DataTerm
+from bayesmri.recon.grid import Padding, sideways
 from bayesmri.recon.request import Options
 from bayesmri.recon.samples import Window
+from bayesmri.recon.task import Task
 
 if TYPE_CHECKING:
     from bayesmri.recon.reconstruct import Reconstruction
@@ -43,6 +45,12 @@ class Visibility:
         """In percent, by name."""
         return {self.template: self.mean} | ({} if self.worst is None else {f"{self.template}:{WORST}": self.worst})
 
+    @property
+    def sideways(self) -> "Visibility":
+        """With rows and columns exchanged."""
+        images = {name: sideways(getattr(self, name)) for name in ("mean", "worst", "visible_from")}
+        return replace(self, **images)
+
     def about(self, model: str) -> dict[str, object]:
         """Attributes of its datasets."""
         return {
@@ -66,14 +74,17 @@ class Visibility:
 @final
 @dataclass(eq=False)
 class Surveyor:
-    """Looks at every slice as it comes. window: what the images show of the grid."""
+    """Looks at every slice as it comes. window: what the images show of the stored grid; pad: what it has around the
+    encoded one.
+    """
 
     templates: Sequence[Template]
     window: Window
+    pad: Padding | None = None
     found: list[list[Survey]] = field(default_factory=list)
 
     def __call__(self, D: DataTerm, x: Tensor) -> None:
-        sight = sight_of(D, x)
+        sight = sight_of(D, x, self.pad)
         self.found.append([survey(sight, template) for template in self.templates])
 
     def maps(self) -> dict[str, Visibility]:
@@ -106,16 +117,24 @@ class Sights:
         self.found.append(sight_of(D, x))
 
 
-def surveyor_of(options: Options, window: Window) -> Surveyor | None:
-    """None where nothing was asked for."""
-    return Surveyor(templates(options.visibility), window) if options.visibility else None
+def surveyor_of(options: Options, task: Task, *, turned: bool) -> Surveyor | None:
+    """None where nothing was asked for. turned: rows took the place of columns; directions stay those of the file."""
+    if not options.visibility:
+        return None
+    asked = templates(options.visibility)
+    return Surveyor([one.sideways for one in asked] if turned else asked, task.window, task.pad)
 
 
-def sight_of(D: DataTerm, x: Tensor) -> Sight:
-    """One slice in the method's scale: x complex (Q', H, W)."""
-    mask = D.mask.reshape(D.mask.shape[-2:]) if D.mask.ndim > 1 else D.mask
+def sight_of(D: DataTerm, x: Tensor, pad: Padding | None = None) -> Sight:
+    """One slice in the method's scale, x complex (Q', H, W); with padding on the stored grid, whose other lines no one
+    measured.
+    """
+    mask, z = D.mask.reshape(D.mask.shape[-2:]) if D.mask.ndim > 1 else D.mask, D.z[0]
+    if pad is not None:
+        mask = pad.around(mask.expand(z.shape[-2:]))
+        x, z = pad.widen(x), pad.around(z)
     lines = mask[0] if mask.ndim == 2 and mask.shape[0] == 1 else mask
-    return Sight(x.cpu().numpy(), D.z[0].cpu().numpy(), lines.cpu().numpy())
+    return Sight(x.cpu().numpy(), z.cpu().numpy(), lines.cpu().numpy())
 
 
 def visibility_maps(result: "Reconstruction") -> dict[str, Maps]:

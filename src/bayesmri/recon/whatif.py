@@ -24,22 +24,25 @@ from bayesmri.complexes import rss
 from bayesmri.errors import DataError
 from bayesmri.io.atomic import atomic_paths
 from bayesmri.io.geometry import center_window
-from bayesmri.io.inspect import data_messages
+from bayesmri.io.inspect import data_messages, mask_messages
+from bayesmri.io.layout.turn import turned_header
 from bayesmri.io.provenance import Seen, provenance
 from bayesmri.io.write_h5 import write_reconstruction
 from bayesmri.kspace import KSpace
 from bayesmri.machine.workers import one_thread
+from bayesmri.messages import Messages
 from bayesmri.physics.data_terms import Coupled, DataTerm
 from bayesmri.physics.fourier import fft2c
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.choice import chosen
-from bayesmri.recon.grid import check_as_encoded
+from bayesmri.recon.grid import Padding, encoded, padding, sideways
 from bayesmri.recon.intervention import Intervention, Kind
 from bayesmri.recon.method import Method, make_method, model_name
 from bayesmri.recon.outputs import pixel_aspect
-from bayesmri.recon.reconstruct import begin_slice
 from bayesmri.recon.request import Options
+from bayesmri.recon.said import choice_note, messages, outside_of
 from bayesmri.recon.sound import check_finite, zero_filled
+from bayesmri.recon.task import Task
 from bayesmri.recon.undersample import single_coil, undersample
 from bayesmri.recon.visibility import sight_of
 from bayesmri.report.panel import ERROR, GREY, PanelStyle, fitting_scale, panel, window
@@ -63,6 +66,7 @@ class WhatIf:
     carried: the share of a's contrast that the reconstruction follows. kept: the share of its energy on measured lines.
     noise_units: its length in the data over the noise of a matched filter; None where no noise is found.
     kspace: the simulated scan of that slice, (Q, H, W), in the method's coils.
+    notes, warnings: as of a reconstruction: of the data, the model and what it was trained on.
     """
 
     kind: Kind
@@ -77,6 +81,8 @@ class WhatIf:
     seconds: float
     kspace: NDArray[np.complex64] = field(repr=False)
     model_file: Seen | None = None
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def came_back(self) -> float:
@@ -106,46 +112,69 @@ class WhatIf:
         return f"would be seen in part: {share} of its contrast comes through{doubt}"
 
 
-def whatif(kspace: KSpace, asked: Intervention, options: Options | Method) -> WhatIf:
-    """A slice with the change and without it. options: what to reconstruct with, or a method that was made before."""
+def whatif(kspace: KSpace, asked: Intervention, options: Options | Method, *, known: Messages | None = None) -> WhatIf:
+    """A slice with the change and without it. options: what to reconstruct with, or a method that was made before.
+
+    known: what is to be said of the data, where it was seen whole before lines were left out; else it is looked at.
+    """
     with one_thread():
-        return _looked_again(kspace, asked, options)
+        return _looked_again(kspace, asked, options, data_messages(kspace) if known is None else known)
 
 
-def _looked_again(kspace: KSpace, asked: Intervention, options: Options | Method) -> WhatIf:
+def _looked_again(kspace: KSpace, wanted: Intervention, given: Options | Method, said: Messages) -> WhatIf:
     began = time.perf_counter()
-    check_as_encoded(kspace, "a look at one structure", otherwise="look at the maps of `recon` instead")
     zero_filled(kspace)  # refuses what holds nothing
-    method = options if isinstance(options, Method) else make_method(chosen(options, kspace)[0])
+    options, choice = (Options(), None) if isinstance(given, Method) else chosen(given, kspace)
+    method = given if isinstance(given, Method) else make_method(options)
     grid = (kspace.z.shape[2], kspace.z.shape[3])
-    shown = grid if not isinstance(options, Method) and options.full_fov else kspace.header.recon_shape or grid
-    s = asked.at(shown, len(kspace.z))
+    shown = grid if options.full_fov else kspace.header.recon_shape or grid
+    turned = kspace.header.turned
+    s = wanted.at(shown[::-1] if turned else shown, len(kspace.z))
+    asked = wanted.sideways if turned else wanted
     rows, columns = window = center_window(grid, shown)
-    D, factor = begin_slice(kspace, method, s)
+    inner, pad = encoded(kspace), padding(kspace)
+    task = replace(Task.of(inner, method, window), pad=pad)
+    said += told_of(task, inner, options, choice)
+    D = task.begin(s)
     x = method.solve(D)[0]
-    X = rss(x).double().cpu().numpy()
+    X = rss(task.shown(x)).double().cpu().numpy()
     a, place = change_of(X, asked, row=asked.y + rows.start, column=asked.x + columns.start)
-    phase = coil_phase(D, x)
-    added = measured(D, phase, a)
-    after = rss(method.solve(with_data(D, D.z + added, method))[0]).double().cpu().numpy()
+    phase = coil_phase(D, x, pad)
+    added = measured(D, phase, a, pad)
+    after = rss(task.shown(method.solve(with_data(D, D.z + added, method))[0])).double().cpu().numpy()
     check_finite("the image", after, method, s)
     centred = np.zeros_like(a)
     centred[place] = a[place] - a[place].mean()
-    kept, units = _held(D, phase, centred)
-    return WhatIf(
+    kept, units = _held(D, phase, centred, pad)
+    z = (D.z + added)[0] * task.factor
+    found = WhatIf(
         kind=asked.kind,
         slice=s,
-        before=(factor * X[window]).astype(np.float32),
-        after=(factor * after[window]).astype(np.float32),
-        change=(factor * a[window]).astype(np.float32),
+        before=(task.factor * X[window]).astype(np.float32),
+        after=(task.factor * after[window]).astype(np.float32),
+        change=(task.factor * a[window]).astype(np.float32),
         carried=float(np.sum((after - X) * centred) / np.sum(a * centred)),
         kept=kept,
         noise_units=units,
         method=method.name,
         seconds=time.perf_counter() - began,
-        kspace=((D.z + added)[0] * factor).cpu().numpy().astype(np.complex64),
+        kspace=(z if pad is None else pad.around(z)).cpu().numpy().astype(np.complex64),
         model_file=method.file,
+        **vars(said),
     )
+    return _upright(found) if turned else found
+
+
+def _upright(found: WhatIf) -> WhatIf:
+    """Rows and columns exchanged again, where the reader had exchanged them."""
+    images = {name: sideways(getattr(found, name)) for name in ("before", "after", "change", "kspace")}
+    return replace(found, **images)
+
+
+def told_of(task: Task, kspace: KSpace, options: Options, choice: str | None) -> Messages:
+    """What `recon` would say of the model and this data; of error bounds nothing is asked here."""
+    outside, lines = outside_of(task.method, kspace), task.coil_lines()
+    return messages(task.method, kspace, options, choice, outside=outside, coil_lines=lines, bound_note=None)
 
 
 def change_of(X: Floats, asked: Intervention, *, row: float, column: float) -> tuple[Floats, tuple[slice, slice]]:
@@ -176,20 +205,22 @@ def change_of(X: Floats, asked: Intervention, *, row: float, column: float) -> t
     return a, (place[0], place[1])
 
 
-def coil_phase(D: DataTerm, x: Tensor) -> Tensor:
-    """x/X, the share and phase of every coil at every pixel, (Q, H, W); of the image of low resolution where the method
-    combines coils.
+def coil_phase(D: DataTerm, x: Tensor, pad: Padding | None = None) -> Tensor:
+    """x/X, the share and phase of every coil at every pixel of the stored grid, (Q, H, W); of the image of low
+    resolution where the method combines coils.
     """
     if x.shape[0] != D.z.shape[1]:
         x = torch.from_numpy(sight_of(D, x).smooth).to(D.z)
+    x = x if pad is None else pad.widen(x)
     X = rss(x)
     return torch.where(X > 0, x / torch.where(X > 0, X, 1), 0)
 
 
-def measured(D: DataTerm, phase: Tensor, a: Floats) -> Tensor:
+def measured(D: DataTerm, phase: Tensor, a: Floats, pad: Padding | None = None) -> Tensor:
     """A a = M F(a x/X), complex (1, Q, H, W): what the scan would have measured of the change."""
     change = torch.from_numpy(a).to(phase.device, phase.real.dtype)
-    return (D.mask * fft2c(phase * change)).reshape(D.z.shape).to(D.z.dtype)
+    u = fft2c(phase * change)
+    return (D.mask * (u if pad is None else pad.inside(u))).reshape(D.z.shape).to(D.z.dtype)
 
 
 def with_data(D: DataTerm, z: Tensor, method: Method) -> DataTerm:
@@ -197,9 +228,9 @@ def with_data(D: DataTerm, z: Tensor, method: Method) -> DataTerm:
     return replace(D, z=z) if isinstance(D, Coupled) else method.begin(z, D.mask, None)
 
 
-def _held(D: DataTerm, phase: Tensor, a: Floats) -> tuple[float, float | None]:
+def _held(D: DataTerm, phase: Tensor, a: Floats, pad: Padding | None) -> tuple[float, float | None]:
     """‖A a‖²/‖a‖², and √2 ‖A a/σ‖: Re⟨A a, ν⟩/‖A a‖ of complex noise has the deviation σ/√2."""
-    part = measured(D, phase, a)[0].cpu().numpy().astype(np.complex128)
+    part = measured(D, phase, a, pad)[0].cpu().numpy().astype(np.complex128)
     power = np.sum(np.abs(part) ** 2, axis=(1, 2))
     whole = float(torch.sum((phase.abs().double().cpu() * torch.from_numpy(a)) ** 2))
     sight = sight_of(D, phase)
@@ -222,8 +253,10 @@ def whatif_to(
         kspace = single_coil(kspace)
     if sampling is not None:
         kspace = undersample(kspace, sampling, otherwise=f"leave {sampling.given} out to take it as it is")
+        said += mask_messages(kspace.encoded_mask)
     options, choice = chosen(options, kspace)
-    found = whatif(kspace, asked, options)
+    found = whatif(kspace, asked, options, known=said + choice_note(choice))
+    said = Messages(found.notes, found.warnings)
     facts = whatif_facts(found, asked)
     named = options if options.model is None else replace(options, model=model_name(options.model))
     config = {"model": named.model, "method": None if named.model else named.method, **asdict(asked)}
@@ -237,9 +270,10 @@ def whatif_to(
         made = dict(zip(targets, paths, strict=True))
         images = {"before": found.before[None], "after": found.after[None], "change": found.change[None]}
         told = {"after": {key: value for key, value in facts.items() if value is not None}}
-        write_reconstruction(made["h5"], images, header=kspace.header, provenance=origin, about=told, said=said)
+        header = turned_header(kspace.header) if kspace.header.turned else kspace.header
+        write_reconstruction(made["h5"], images, header=header, provenance=origin, about=told, said=said)
         if "png" in made:
-            write_picture(made["png"], found, pixel_aspect(kspace.header))
+            write_picture(made["png"], found, pixel_aspect(header))
     return {
         "file": path.name,
         **({} if choice is None else {"chosen": choice}),

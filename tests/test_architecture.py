@@ -22,7 +22,7 @@ STAIRCASE = (
     {"recon"},
     {"evaluation"},
     {"studies"},
-    {"benchmarks"},
+    {"benchmarks", "stream"},
     {"api", "cli"},
 )
 STEP = {name: step for step, names in enumerate(STAIRCASE) for name in names}

@@ -82,6 +82,8 @@ def _everyday() -> list[tuple[str, str]]:
         ("simulate", "Example: bayesmri simulate --phantom knee -o knee.h5 --coils 8 --snr 30 --seed 1"),
         ("undersample", "Example: bayesmri undersample knee.h5 -o knee_r4.h5 --acceleration 4"),
         ("demo", "Example: bayesmri demo -o out/demo"),
+        ("serve", "Example: bayesmri serve --mrd --port 9002"),
+        ("stream", "Example: bayesmri stream scan.h5 localhost:9002 -o images.h5"),
     ]
 
 

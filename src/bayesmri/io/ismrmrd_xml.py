@@ -3,7 +3,7 @@
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bayesmri.errors import FormatError
 from bayesmri.io.guard import one_line
@@ -22,6 +22,7 @@ class Encoding:
     matrix, fov_mm: the encoded grid (x readout, y phase, z); recon_*: what the scanner shows of it.
     center, center_2: the index of encode_step_1 and _2 that passes through the centre of k-space.
     noise_bandwidth: the share of its band that the receiver passes.
+    limits: (minimum, maximum) of the counters that the header announces, by their names in it.
     """
 
     matrix: Triple | None
@@ -35,6 +36,7 @@ class Encoding:
     calibration: str
     facts: Mapping[str, str]
     n_encodings: int
+    limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def parse_header(text: str, *, name: str) -> Encoding:
@@ -65,6 +67,7 @@ def parse_header(text: str, *, name: str) -> Encoding:
         calibration=_text(first, "parallelImaging/calibrationMode").lower(),
         facts=_facts(root, first, matrix, fov),
         n_encodings=len(encodings),
+        limits=_limits(first),
     )
 
 
@@ -81,6 +84,18 @@ def _integer(text: str, name: str, *, least: int) -> int | None:
             f"{name} gives {text!r} for a matrix size or centre, expected an integer from {least} to {MAX_MATRIX}"
         )
     return int(text[:9])
+
+
+def _limits(encoding: ET.Element) -> dict[str, tuple[int, int]]:
+    """Of counters whose limits are whole numbers in order; others count as not announced."""
+    found = {}
+    for node in encoding.findall("{*}encodingLimits/*"):
+        ends = [_text(node, end) for end in ("minimum", "maximum")]
+        if all(end.isascii() and end.isdecimal() for end in ends):
+            low, high = (int(end[:9]) for end in ends)
+            if low <= high <= MAX_MATRIX:
+                found[node.tag.rpartition("}")[2]] = low, high
+    return found
 
 
 def _matrix(space: ET.Element | None, name: str) -> Triple | None:

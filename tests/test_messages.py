@@ -244,6 +244,7 @@ def writers(folder: Path) -> dict[str, tuple[list[str], str]]:
         ),
         "publish": (["publish", nowhere, "mine", "-o", "."], "mine.json"),
         "demo": (["demo", "-o", "."], "recon_std.nii.gz"),
+        "stream": (["stream", nowhere, "localhost:9002", "-o", "images.h5"], "images.h5"),
     }
 
 

@@ -298,11 +298,13 @@ def test_a_folder_is_blamed_and_not_the_output_in_it(
 ) -> None:
     inside = tmp_path / "x.h5"
     inside.write_bytes(knee.read_bytes())
-    for verb in ("recon", "undersample"):
-        assert main([verb, str(tmp_path), "-o", str(inside)]) == 2
-        assert capsys.readouterr().err.startswith(
-            f"bayesmri: {tmp_path} is a folder without DICOM files, expected a file"
-        )
+    assert main(["undersample", str(tmp_path), "-o", str(inside)]) == 2
+    told = f"bayesmri: {tmp_path} is a folder without DICOM files, expected a file"
+    assert capsys.readouterr().err.startswith(told)
+    for output in (inside, tmp_path / "new.h5"):  # results of a folder go into a folder
+        assert main(["recon", str(tmp_path), "-o", str(output)]) == 2
+        assert "expected a folder for the results of many" in capsys.readouterr().err
+        assert not output.is_dir()
     assert inside.read_bytes() == knee.read_bytes()
 
 

@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     from bayesmri.physics.sense import sensitivity_sets as sensitivity_sets
     from bayesmri.posterior.block_gaussian import BlockGaussian as BlockGaussian
     from bayesmri.posterior.delta import Delta as Delta
+    from bayesmri.recon.acquisition import Sampling as Sampling
+    from bayesmri.recon.batch.folder import Batch as Batch
+    from bayesmri.recon.batch.folder import reconstruct_folder as reconstruct_folder
     from bayesmri.recon.reconstruct import Reconstruction as Reconstruction
+    from bayesmri.recon.request import Options as Options
     from bayesmri.registry import register as register
     from bayesmri.regularizers.base import ParametricRegularizer as ParametricRegularizer
     from bayesmri.regularizers.base import Regularizer as Regularizer
@@ -54,6 +58,7 @@ __version__ = version("bayesmri")
 
 # by the module that defines it, resolved on first use: `import bayesmri` must not wait for torch
 _HOMES = {
+    "Batch": "recon.batch.folder",
     "BlockGaussian": "posterior.block_gaussian",
     "CoilOperator": "physics.coil_operator",
     "Coils": "model",
@@ -68,10 +73,12 @@ _HOMES = {
     "Model": "model",
     "Network": "baselines.network",
     "Operator": "physics.operator",
+    "Options": "recon.request",
     "ParametricRegularizer": "regularizers.base",
     "Reconstruction": "recon.reconstruct",
     "Regularizer": "regularizers.base",
     "Sampler": "sampler",
+    "Sampling": "recon.acquisition",
     "Scaling": "physics.scaling",
     "Scheme": "solver",
     "TDV": "regularizers.tdv",
@@ -88,6 +95,7 @@ _HOMES = {
     "prox_data": "physics.fidelity",
     "read": "io.formats",
     "reconstruct": "api",
+    "reconstruct_folder": "recon.batch.folder",
     "register": "registry",
     "rss": "complexes",
     "save_model": "api",

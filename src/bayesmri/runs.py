@@ -52,6 +52,12 @@ def locate(path: Path) -> Path:
     raise ModelError(f"{path} holds {len(models)} models and no checkpoint: give a run folder or a model's .json")
 
 
+def name_of(model: str) -> str:
+    """The last part of a model's path, without its ending: what results call it."""
+    path = Path(model)
+    return path.stem if path.suffix in (".json", ".safetensors") else path.name
+
+
 def open_record(path: Path) -> tuple[dict[str, Any], Path]:
     """The JSON record, whole and of this format."""
     return read_record(path)[0], path

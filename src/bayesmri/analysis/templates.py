@@ -107,6 +107,11 @@ def template(text: str) -> Template:
     return Template(text, kind, size, contrast, views(kind, size, angle))
 
 
+def patch_files(texts: Sequence[str]) -> list[Path]:
+    """The files that templates are read from."""
+    return [Path(text[len("patch:") :].rpartition(":")[0]) for text in texts if text.startswith("patch:")]
+
+
 def views(kind: TemplateKind, size: float, angle: float | None = None) -> tuple[View, ...]:
     """A drawn template in one direction, or in all where none is given."""
     if kind == "lesion":

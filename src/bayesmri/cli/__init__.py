@@ -1,7 +1,8 @@
 """The command `bayesmri`: each verb parses, calls one function of the pipeline, and prints.
 
 Exit codes: 0 done, 1 failed, 2 misused or too much for the memory there is (one line on stderr says what was got, what
-was expected, what to do). With --json the same is also on stdout: {"error": {"kind": …, "message": …}}.
+was expected, what to do), 3 done but for some of many files, which the summary lists. With --json an error is also on
+stdout: {"error": {"kind": …, "message": …}}.
 """
 
 import io
@@ -107,22 +108,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else [str(word) for word in argv]
     try:
         rest = _with_threads(_without_plugins(words))
-        build_app(next(iter(rest), None))(rest, exit_on_error=False, print_error=False)
+        code = build_app(next(iter(rest), None))(rest, exit_on_error=False, print_error=False)
         if sys.stdout is not None:
             sys.stdout.flush()  # a reader that has gone is noticed here, and not in the interpreter's last breath
     except BrokenPipeError:
         _drop_output()
         return FAILED
     except (Exception, KeyboardInterrupt) as error:
-        kind, message, code = _explained(error)
+        kind, message, failed = _explained(error)
         if kind == "InternalError" and os.environ.get("BAYESMRI_DEBUG"):
             raise
         if as_json(words):
             _tell_json(kind, message, error)
         if isinstance(error, OSError):
             _drop_output()
-        return _complain(message, code)
-    return DONE
+        return _complain(message, failed)
+    return code if isinstance(code, int) else DONE
 
 
 def _explained(error: BaseException) -> tuple[str, str, int]:

@@ -1,9 +1,11 @@
 """Progress on stderr: a bar with the time left on a terminal, plain lines elsewhere."""
 
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -18,13 +20,17 @@ def progress(total: int, *, title: str, unit: str = "slices") -> Iterator[Callab
 
 @contextmanager
 def _bar(total: int, title: str, unit: str) -> Iterator[Callable[[], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with _rich("{task.description}", "BarColumn", "MofNCompleteColumn", unit, "TimeRemainingColumn") as bar:
         task = bar.add_task(title, total=total)
         yield lambda: bar.advance(task)
+
+
+def _rich(*columns: str) -> Any:
+    """A bar of columns of rich by their names, or of texts."""
+    from rich import console, progress
+
+    kinds = [getattr(progress, name)() if name.endswith("Column") else progress.TextColumn(name) for name in columns]
+    return progress.Progress(*kinds, console=console.Console(stderr=True))
 
 
 @contextmanager
@@ -42,3 +48,67 @@ def _lines(total: int, title: str, unit: str) -> Iterator[Callable[[], None]]:
             print(f"{title}: {done}/{total} {unit}, about {left:.0f} s left", file=sys.stderr, flush=True)
 
     yield advance
+
+
+class VolumeMeter:
+    """Over volumes, with the slices of those in work: the time left follows the bytes of what is still to be done."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.sizes: dict[str, int] = {}
+        self.steps: dict[str, tuple[int, int]] = {}  # of volumes in work: done, of so many
+        self.total = self.all = self.left = self.worked = 0
+        self.task: Any = None
+        self.began = self.said = 0.0
+        self.bar: Any = None
+        self.lock = threading.Lock()
+
+    @contextmanager
+    def start(self, sizes: Mapping[str, int]) -> Iterator[None]:
+        self.sizes = {name: max(1, size) for name, size in sizes.items()}
+        self.total, self.all = len(sizes), sum(self.sizes.values())
+        self.left = self.all
+        self.began = self.said = time.monotonic()
+        with _rich("BarColumn", "{task.description}") if sys.stderr.isatty() else nullcontext() as self.bar:
+            self.task = None if self.bar is None else self.bar.add_task(self.title, total=self.all)
+            yield
+        self.bar = None
+
+    def slices(self, name: str) -> Callable[[int], AbstractContextManager[Callable[[], None]]]:
+        @contextmanager
+        def counted(total: int) -> Iterator[Callable[[], None]]:
+            def advance() -> None:
+                with self.lock:
+                    self.steps[name] = (self.steps[name][0] + 1, total)
+                self._show()
+
+            with self.lock:
+                self.steps[name] = (0, total)
+            yield advance
+
+        return counted
+
+    def end(self, name: str, *, worked: bool) -> None:
+        with self.lock:
+            self.steps.pop(name, None)
+            size = self.sizes.pop(name)
+            self.left -= size
+            self.worked += size if worked else 0
+        self._show()
+
+    def say(self, text: str) -> None:
+        print(f"bayesmri: {text}", file=sys.stderr, flush=True)
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        with self.lock:
+            begun = sum(self.sizes[name] * done / total for name, (done, total) in self.steps.items())
+            part = "".join(f", {name} {done}/{total}" for name, (done, total) in self.steps.items())
+            known, ahead, done = self.worked + begun, self.left - begun, self.total - len(self.sizes)
+        left = f", about {(now - self.began) / known * ahead:.0f} s left" if known > 0 and ahead > 0 else ""
+        text = f"{self.title}: {done}/{self.total} volumes{part}{left}"
+        if self.bar is not None:
+            self.bar.update(self.task, description=text, completed=self.all - ahead)
+        elif now - self.said >= SECONDS_BETWEEN_LINES and done < self.total:
+            self.said = now
+            print(text, file=sys.stderr, flush=True)

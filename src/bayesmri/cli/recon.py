@@ -1,4 +1,4 @@
-"""bayesmri recon FILE -o OUT.h5."""
+"""bayesmri recon FILE -o OUT.h5, and bayesmri recon FOLDER|FILES|PATTERN -o OUTFOLDER."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -10,18 +10,20 @@ from cyclopts import Parameter
 from bayesmri.bounds.bound import percent
 from bayesmri.cli.options import LAYOUT, SOURCE, Layout, Source, Whole
 from bayesmri.cli.output import count, print_json, print_messages, print_metrics, sampling_line
-from bayesmri.cli.progress import progress
+from bayesmri.cli.progress import VolumeMeter, progress
 from bayesmri.errors import ConfigError
+from bayesmri.io.atomic import check_target
 from bayesmri.machine.memory import keep_memory
 from bayesmri.recon.acquisition import Sampling
+from bayesmri.recon.batch.folder import Batch, reconstruct_folder
+from bayesmri.recon.batch.inputs import Shard, is_many
 from bayesmri.recon.files import reconstruct_file, with_ending
+from bayesmri.recon.page import report_file
 from bayesmri.recon.request import MethodName, Options
 
 
 def recon(
-    file: Path,
-    /,
-    *,
+    *files: Path,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     method: MethodName | None = None,
     model: str | None = None,
@@ -45,20 +47,25 @@ def recon(
     device: str = "cpu",
     nifti: bool = False,
     png: bool = False,
+    report: bool = False,
+    shard: str | None = None,
     layout: Layout = LAYOUT,
     source: Source = SOURCE,
     strict: bool = False,
     force: bool = False,
     json: bool = False,
-) -> None:
-    """Reconstruct FILE; an undersampled file as it is, a fully sampled one after undersampling it on the fly.
+) -> int:
+    """Reconstruct FILES; an undersampled file as it is, a fully sampled one after undersampling it on the fly.
+
+    Of several files, a folder or a pattern ('scans/**/*.h5'), every volume becomes a result in the folder OUTPUT, named
+    after it; what is finished is skipped, what cannot be reconstructed is listed in its summary and exits with 3.
 
     Parameters
     ----------
-    file
-        K-space of any known format.
+    files
+        K-space of any known format: a file, or several files, folders and patterns.
     output
-        HDF5 file to write, .h5 or .hdf5; FILE.recon.h5 in the working folder unless given.
+        HDF5 file to write, .h5 or .hdf5; FILE.recon.h5 in the working folder unless given. Of several: a folder.
     method
         How to fill the missing lines; tv unless a model is given.
     model
@@ -118,10 +125,14 @@ def recon(
     png
         Also write OUT.png: truth, zero-filled, reconstruction (with samples: deterministic, mean, standard
         deviation and error bound) and error of the middle slice.
+    report
+        Also write OUT.html, the page of `bayesmri report`; the summary of several files links them.
+    shard
+        Of several files take only part i of n, such as 3/16: each task of a job array takes its own.
     strict
         Treat warnings as errors: list them, write nothing and exit with 2.
     force
-        Overwrite outputs that are there.
+        Overwrite outputs that are there; of several files those that were made of other inputs or with other settings.
     json
         Print JSON instead of text.
     """
@@ -149,11 +160,35 @@ def recon(
         visibility=visibility,
         strict=strict,
     )
+    wanted = sampling if sampling.needs_full_data else None
+    if is_many(files) or shard is not None:
+        if output is None:
+            raise ConfigError(
+                "got several files or a folder without an output, expected a folder for it: give -o FOLDER"
+            )
+        batch = Batch(
+            options,
+            wanted,
+            sensitivities,
+            layout.given(),
+            source.choice(),
+            nifti=nifti,
+            png=png,
+            report=report,
+            trusted=source.trusted,
+            force=force,
+            shard=Shard.of(shard),
+        )
+        return print_batch(reconstruct_folder(files, output, batch, meter=VolumeMeter(model or options.method)), json)
+    (file,) = files
+    target = output or Path(with_ending(Path(file.name), ".recon.h5"))
+    if report:
+        check_target(with_ending(target, ".html"), file, force=force)
     made = reconstruct_file(
         file,
-        output or Path(with_ending(Path(file.name), ".recon.h5")),
+        target,
         options,
-        sampling if sampling.needs_full_data else None,
+        wanted,
         sensitivities=sensitivities,
         given=layout.given(),
         choice=source.choice(),
@@ -163,10 +198,12 @@ def recon(
         force=force,
         progress=partial(progress, title=model or options.method, unit="samples" if options.samples else "slices"),
     )
+    if report:
+        made["outputs"].append(report_file(target, with_ending(target, ".html"), force=force)["output"])
     print_messages(made)
     if json:
         print_json(made)
-        return
+        return 0
     print(f"{made['file']}: {count(made['slices'], 'slice')}, {sampling_line(made)}")
     print(f"reconstructed by {made['method']} in {made['seconds']:.1f} s{samples_words(made)}")
     if "tuned" in made:
@@ -180,6 +217,21 @@ def recon(
     print_metrics(made["metrics"])
     for path in made["outputs"]:
         print(f"wrote {path}")
+    return 0
+
+
+def print_batch(made: Mapping[str, Any], json: bool) -> int:
+    """How many volumes became what; 3 where some could not be reconstructed."""
+    if json:
+        print_json(made)
+    else:
+        told = [
+            f"{made[name]} {name.replace('_', ' ')}" for name in ("done", "finished_before", "failed") if made[name]
+        ]
+        print(f"{count(len(made['volumes']), 'volume')}: {', '.join(told)}")
+        for path in made["outputs"]:
+            print(f"wrote {path}")
+    return 3 if made["failed"] else 0
 
 
 def samples_words(made: Mapping[str, Any]) -> str:

@@ -43,13 +43,18 @@ def provenance(
         "command": command,
         "config": plain(config),
         "seed": seed,
-        "inputs": [asdict(found) for given in inputs for found in _seen(given)],
+        "inputs": [asdict(found) for found in seen(inputs)],
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
         "threads": threads,
         "machine": platform.machine(),
         "processor": processor(),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def seen(inputs: Sequence[Path | Seen]) -> list[Seen]:
+    """Names and checksums of all files behind the inputs, both halves of a pair."""
+    return [one for given in inputs for one in _seen(given)]
 
 
 def _seen(given: Path | Seen) -> list[Seen]:

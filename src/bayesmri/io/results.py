@@ -130,6 +130,12 @@ def open_result(path: Path) -> Iterator[Result]:
         yield _result(file, one_line(path.name, limit=120))
 
 
+def read_provenance(path: Path) -> dict[str, Any]:
+    """What a file records of its making, {} where that is nothing; no array is read."""
+    with open_h5(path) as file:
+        return _provenance(file)
+
+
 def _result(file: Any, name: str) -> Result:
     image = _image(file, "reconstruction", name)
     if min(image.shape) < 1:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from bayesmri.analysis.templates import templates
+from bayesmri.analysis.templates import patch_files, templates
 from bayesmri.errors import OutputError
 from bayesmri.io.apart.reading import reading
 from bayesmri.io.atomic import check_target
@@ -23,6 +23,9 @@ from bayesmri.physics.pattern import cell_counts
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.request import Options, check_sensitivities
 from bayesmri.zoo import own_files
+
+if TYPE_CHECKING:
+    from bayesmri.recon.method import Method
 
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
 Anatomy = Literal["knee", "head"]
@@ -114,18 +117,19 @@ def reconstruct_file(
     trusted: bool = True,
     force: bool = False,
     progress: Progress | None = None,
+    make: "Callable[[Options], Method] | None" = None,
 ) -> dict[str, Any]:
     """Reconstruct a file; write HDF5, and NIfTI and a PNG panel beside it where asked; return what was found.
 
     sensitivities: a file of them, for models that know coils. given: what the user says of an array. force: outputs
     that are there are overwritten.
     choice: which image of an MRD file. trusted: the file is read in this process, and not in a child.
+    make: the method of options; one that remembers loads a model once for many files.
     """
     check_file(path)
     targets = output_files(out, nifti=nifti, png=png, std=options.model is not None, visibility=options.visibility)
-    inputs = [path, *([] if sensitivities is None else [sensitivities])]
-    sources = [*inputs, *([] if sampling is None else sampling.files)]
-    sources += own_files(options.model) if isinstance(options.model, str) else []
+    inputs = files_read(path, options, sampling, sensitivities)
+    sources = [*inputs, *(own_files(options.model) if isinstance(options.model, str) else [])]
     for target in targets.values():
         check_target(target, *sources, force=force)
     check_ending(out)
@@ -137,7 +141,23 @@ def reconstruct_file(
         kspace = read_sensitivities(sensitivities, kspace)
     from bayesmri.recon.work import reconstruct_to
 
-    return reconstruct_to(kspace, targets, options, sampling, inputs=inputs, progress=progress)
+    said_of_it = reading_settings(given, choice)
+    return reconstruct_to(
+        kspace, targets, options, sampling, inputs=inputs, progress=progress, reading=said_of_it, make=make
+    )
+
+
+def files_read(path: Path, options: Options, sampling: Sampling | None, sensitivities: Path | None) -> list[Path]:
+    """All that a reconstruction is made of but the model, the scan first."""
+    masks = [] if sampling is None else sampling.files
+    return [path, *([] if sensitivities is None else [sensitivities]), *masks, *patch_files(options.visibility)]
+
+
+def reading_settings(given: Given, choice: Choice) -> dict[str, Any]:
+    """How a file is read, as it is recorded: what differs from the default. A mask is recorded by its file."""
+    asked = {name: getattr(part, name) for part in (given, choice) for name in vars(part) if name != "mask"}
+    usual = {**vars(NOTHING), **vars(FIRST)}
+    return {name: value for name, value in asked.items() if value != usual[name]}
 
 
 def check_file(path: Path) -> None:

@@ -33,6 +33,7 @@ from bayesmri.posterior.error_head import ErrorHead
 from bayesmri.posterior.predictor import Predictor
 from bayesmri.recon.request import BASELINES, Options
 from bayesmri.regularizers.base import ParametricRegularizer, Regularizer
+from bayesmri.runs import name_of
 from bayesmri.sampler import Draws, Passes, Sampler
 from bayesmri.solver import Callback
 
@@ -186,8 +187,7 @@ def model_name(model: str | Model) -> str:
     """The last part of a model's path, without its ending; of a loaded model the name on its card."""
     if isinstance(model, Model):
         return str(model.card.get("name", "model"))
-    path = Path(model)
-    return path.stem if path.suffix in (".json", ".safetensors") else path.name
+    return name_of(model)
 
 
 def _baseline(options: Options) -> Callable[[Tensor, Tensor], Tensor]:

@@ -127,6 +127,7 @@ def reconstruct(
     known: Messages | None = None,
     on_step: Callable[[], None] | None = None,
     watch: Watch | None = None,
+    make: Callable[[Options], Method] = make_method,
 ) -> Reconstruction:
     """X for every slice of a volume; with samples their mean and standard deviation too.
 
@@ -139,10 +140,11 @@ def reconstruct(
     known: what is to be said of the data, where it was seen whole before lines were left out; else it is looked at.
     on_step: called after each sample, or each slice where none are drawn, for a progress bar.
     watch: called with every slice's data term and x, both in the method's scale.
+    make: the method that options name; one that remembers loads a model once for many volumes.
     """
     began = time.perf_counter()
     asked, choice = (Options(), None) if isinstance(options, Method) else chosen(options, kspace)
-    method = options if isinstance(options, Method) else make_method(asked)
+    method = options if isinstance(options, Method) else make(asked)
     check_asked(asked, method)
     inner = encoded(kspace)
     method, tuning, untuned = tuned(scan_of(inner, method), method) if asked.tune else (method, None, "")

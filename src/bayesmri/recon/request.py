@@ -1,8 +1,9 @@
 """What a reconstruction is asked to do; no torch here, so that the command line can say it before any work."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from bayesmri.analysis.templates import templates
 from bayesmri.bounds.bound import check_level
@@ -11,6 +12,7 @@ from bayesmri.errors import ConfigError
 
 if TYPE_CHECKING:
     from bayesmri.model import Model
+    from bayesmri.recon.acquisition import Sampling
 
 MethodName = Literal["zero-filled", "tv", "sense", "l1-wavelet", "bart-l1", "bart-tv"]
 MOST_SAMPLES = 4096
@@ -91,6 +93,25 @@ class Options:
         if self.keep_samples and not self.samples:
             raise ConfigError("samples are to be kept and none drawn: give their number, such as 32")
         check_seed(self.seed)
+
+
+def settings(
+    options: Options, sampling: "Sampling | None", *, model: str | None, reading: Mapping[str, Any]
+) -> dict[str, Any]:
+    """As a result records them. model: its name, which takes the place of the method.
+
+    reading: how the file was read, where that is not the default.
+    """
+    config = {**asdict(replace(options, model=model)), "sampling": None if sampling is None else asdict(sampling)}
+    config["visibility"] = [template.text for template in templates(options.visibility)]  # without folders
+    if model is not None:
+        del config["method"]
+    return config | ({"reading": dict(reading)} if reading else {})
+
+
+def recorded_seed(options: Options, sampling: "Sampling | None") -> int | None:
+    """One seed serves the mask and the samples, each deriving its own stream from it; None where nothing is drawn."""
+    return options.seed if options.samples else None if sampling is None else sampling.seed
 
 
 def check_sensitivities(options: Options) -> None:

@@ -1,14 +1,13 @@
 """What the commands on files do once a file was read: simulate, undersample, reconstruct, write."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bayesmri.analysis.templates import templates
 from bayesmri.bounds.left_out import N_FOLDS
 from bayesmri.data.simulate import Scanner
 from bayesmri.io.inspect import data_messages, mask_messages
@@ -18,10 +17,10 @@ from bayesmri.kspace import Images, KSpace
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.choice import chosen
 from bayesmri.recon.files import Progress, sampling_facts
-from bayesmri.recon.method import model_name
+from bayesmri.recon.method import Method, make_method, model_name
 from bayesmri.recon.outputs import facts, save
 from bayesmri.recon.reconstruct import reconstruct
-from bayesmri.recon.request import Options, check_spread
+from bayesmri.recon.request import Options, check_spread, recorded_seed, settings
 from bayesmri.recon.said import choice_note
 from bayesmri.recon.simulated import measured
 from bayesmri.recon.simulated import phantom_images as phantom_images
@@ -77,8 +76,13 @@ def reconstruct_to(
     *,
     inputs: Sequence[Path],
     progress: Progress | None,
+    reading: Mapping[str, Any],
+    make: Callable[[Options], Method] | None,
 ) -> dict[str, Any]:
-    """K-space of a file undersampled if asked for, reconstructed and written. inputs: the file first."""
+    """K-space of a file undersampled if asked for, reconstructed and written.
+
+    inputs: the file first, then what else was read. reading: how, as it is recorded. make: the method of options.
+    """
     known = data_messages(kspace)
     if options.single_coil:
         kspace = single_coil(kspace)
@@ -89,10 +93,12 @@ def reconstruct_to(
     check_spread(options.samples)
     steps = max(1, options.samples) + (N_FOLDS if options.check else 0)
     with progress(len(kspace.z) * steps) if progress else nullcontext(None) as advance:
-        result = reconstruct(kspace, options, known=known + choice_note(choice), on_step=advance)
+        result = reconstruct(
+            kspace, options, known=known + choice_note(choice), on_step=advance, make=make or make_method
+        )
     maps = {"nifti_std": result.std, "nifti_error_std": result.error_std, "nifti_bound": result.error_bound}
     without = [targets.pop(kind) for kind, made in maps.items() if made is None and kind in targets]
-    save(result, targets, provenance=_recon_provenance(options, sampling, choice, inputs, result.model_file))
+    save(result, targets, provenance=_recon_provenance(options, sampling, choice, inputs, result.model_file, reading))
     for former in without:  # of an earlier image, which --force gave up
         former.unlink(missing_ok=True)
     return {
@@ -107,24 +113,24 @@ def reconstruct_to(
 
 
 def _recon_provenance(
-    options: Options, sampling: Sampling | None, choice: str | None, inputs: Sequence[Path], model: Seen | None
+    options: Options,
+    sampling: Sampling | None,
+    choice: str | None,
+    inputs: Sequence[Path],
+    model: Seen | None,
+    reading: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """One seed serves the mask and the samples, each deriving its own stream from it.
+    """A model is an input: its JSON file as it was loaded, which holds the checksum of its weights.
 
-    A model is an input: its JSON file as it was loaded, which holds the checksum of its weights. choice: what `auto`
-    chose, and why.
+    choice: what `auto` chose, and why.
     """
-
-    named = options if options.model is None else replace(options, model=model_name(options.model))
-    config = {**asdict(named), "sampling": None if sampling is None else asdict(sampling)}
-    config["visibility"] = [template.text for template in templates(options.visibility)]  # without folders
-    if options.model is not None:
-        del config["method"]  # whose place the model took
+    name = None if options.model is None else model_name(options.model)
+    config = settings(options, sampling, model=name, reading=reading)
     if choice is not None:
         config["chosen"] = choice
-    seed = options.seed if options.samples else None if sampling is None else sampling.seed
     scan, *more = inputs
-    return _provenance("recon", config, seed, [scan, *([] if model is None else [model]), *more])
+    used: list[Path | Seen] = [scan, *([] if model is None else [model]), *more]
+    return _provenance("recon", config, recorded_seed(options, sampling), used)
 
 
 def _provenance(

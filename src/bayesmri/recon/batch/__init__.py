@@ -1,0 +1,1 @@
+"""Many files in one go: found, skipped where they are finished, reconstructed, listed."""

@@ -12,7 +12,7 @@ help:
 	@echo "make results  evaluate the methods and shipped models on DATA, write docs/results.md (half an hour)"
 	@echo "make docs   draw every study of the shipped models for docs/studies.md, from DATA (minutes)"
 	@echo "make wheel-test  build the wheel, install it alone, list its models and reconstruct with them"
-	@echo "make oracles  install BART, the ISMRMRD tools and Chromium (Debian, needs root) for more tests"
+	@echo "make oracles  install BART, the ISMRMRD tools, Chromium and DICOM's tools (Debian, needs root) for more tests"
 
 demo: $(VENV)/.core
 	$(BIN)/bayesmri demo -o out/demo --force
@@ -68,6 +68,9 @@ oracles:
 	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null \
 	  || $(call fetch,chromium) \
 	  || echo "Chromium could not be installed: the tests of report pages in a browser will be skipped"
+	@{ command -v dciodvfy && command -v dcm2niix; } >/dev/null \
+	  || $(call fetch,dicom3tools dcm2niix) \
+	  || echo "dicom3tools and dcm2niix could not be installed: the tests that validate DICOM will be skipped"
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bayesmri needs Python 3.11 or newer")'

@@ -112,6 +112,8 @@ def test_doors_open_without_torch() -> None:
     doors = [
         *(f"bayesmri.cli.{p.stem}" for p in (PACKAGE / "cli").glob("*.py") if p.stem != "__init__"),
         *(f"bayesmri.io.{p.stem}" for p in (PACKAGE / "io").glob("*.py") if p.stem != "__init__"),
+        *(f"bayesmri.io.dicom_out.{p.stem}" for p in (PACKAGE / "io" / "dicom_out").glob("*.py")),
+        "bayesmri.recon.export",
         "bayesmri.recon.files",
         "bayesmri.recon.page",
         "bayesmri.evaluation.request",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bayesmri.api import whatif as whatif
     from bayesmri.baselines.network import Network as Network
     from bayesmri.complexes import rss as rss
+    from bayesmri.io.dicom_out.write import write_dicom as write_dicom
     from bayesmri.io.formats import read as read
     from bayesmri.kspace import Header as Header
     from bayesmri.kspace import Images as Images
@@ -106,6 +107,7 @@ _HOMES = {
     "unroll": "solver",
     "volume_metrics": "metrics",
     "whatif": "api",
+    "write_dicom": "io.dicom_out.write",
 }
 __all__ = list(_HOMES)
 

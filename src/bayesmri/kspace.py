@@ -20,6 +20,7 @@ class Header:
     recon_shape: (h, w) of the image the scanner would show, where the grid is larger (readout oversampling).
     affine: index (h, w, slice) of the full H x W grid → RAS+ millimetres, where the file knows it.
     voxel_mm: spacing along (h, w, slice), where only that is known.
+    dicom: what the file says of patient, study, machine and sequence, by DICOM's keywords.
     facts: short header facts for `inspect`; notes: what the reader did or assumed, one sentence each.
     warnings: what may make the image wrong, one sentence each.
     turned: rows and columns were exchanged, since the file was undersampled along its rows; images are turned back.
@@ -33,6 +34,7 @@ class Header:
     recon_shape: tuple[int, int] | None = None
     affine: NDArray[np.float64] | None = None
     voxel_mm: tuple[float, float, float] | None = None
+    dicom: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

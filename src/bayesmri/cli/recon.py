@@ -49,6 +49,9 @@ def recon(
     png: bool = False,
     report: bool = False,
     shard: str | None = None,
+    dicom: Path | None = None,
+    like: Path | None = None,
+    dicom_float: bool = False,
     layout: Layout = LAYOUT,
     source: Source = SOURCE,
     strict: bool = False,
@@ -129,6 +132,14 @@ def recon(
         Also write OUT.html, the page of `bayesmri report`; the summary of several files links them.
     shard
         Of several files take only part i of n, such as 3/16: each task of a job array takes its own.
+    dicom
+        Also write a new folder of DICOM files: an MR series of the image, and a Parametric Map each for standard
+        deviation, typical error, error bound and visibility. Patient, study and place are the raw file's.
+    like
+        DICOM file or folder of the same slices: patient and study are taken from it, and the place where the raw file
+        knows none.
+    dicom_float
+        Maps as floating-point numbers instead of 16 bit with a slope, which more viewers show.
     strict
         Treat warnings as errors: list them, write nothing and exit with 2.
     force
@@ -162,6 +173,11 @@ def recon(
     )
     wanted = sampling if sampling.needs_full_data else None
     if is_many(files) or shard is not None:
+        if dicom is not None or like is not None or dicom_float:
+            raise ConfigError(
+                "got DICOM with several files, expected one file; run `bayesmri export` on each result, every one with a "
+                "folder of its own"
+            )
         if output is None:
             raise ConfigError(
                 "got several files or a folder without an output, expected a folder for it: give -o FOLDER"
@@ -195,6 +211,9 @@ def recon(
         trusted=source.trusted,
         nifti=nifti,
         png=png,
+        dicom=dicom,
+        like=like,
+        dicom_float=dicom_float,
         force=force,
         progress=partial(progress, title=model or options.method, unit="samples" if options.samples else "slices"),
     )

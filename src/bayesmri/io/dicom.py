@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from bayesmri.errors import BayesMRIError, FormatError
 from bayesmri.io.dicom_frames import Frame, dicom_files, facts, pydicom_module, quiet, scan
+from bayesmri.io.dicom_out.origin import of_head
 from bayesmri.io.geometry import voxel_sizes
 from bayesmri.io.guard import byte_budget, check_bytes, damaged_as_format_error, one_line
 from bayesmri.io.images import as_images
@@ -94,10 +95,12 @@ def _header(frames: list[Frame], head: Any, notes: tuple[str, ...]) -> Header:
         voxel = (*first.spacing, first.thickness or 1.0)
     with quiet():
         patient = one_line(head.get("PatientID", "") or "", limit=80)
+        said = of_head(head)
     return Header(
         source="DICOM",
         acquisition=known.get("protocol") or known.get("series", ""),
         patient_id=patient,
+        dicom=said,
         affine=affine,
         voxel_mm=voxel,
         facts=known,

@@ -18,6 +18,7 @@ MAX_FILES = 20_000
 PREAMBLE = 128
 # third value of ImageType (Siemens M/P/R/I, others in words) and ComplexImageComponent
 NOT_MAGNITUDE = frozenset({"P", "R", "I", "PHASE", "REAL", "IMAGINARY", "PHASE MAP", "VELOCITY"})
+PARAMETRIC_MAP = "1.2.840.10008.5.1.4.1.1.30"
 FACTS = {
     "ProtocolName": "protocol", "SeriesDescription": "series", "Manufacturer": "manufacturer",
     "ManufacturerModelName": "scanner", "MagneticFieldStrength": "field strength (T)", "RepetitionTime": "TR (ms)",
@@ -128,6 +129,8 @@ def _not_an_image(head: Any) -> str:
         or head.get("PhotometricInterpretation", "MONOCHROME2") != "MONOCHROME2"
     ):
         return "not a grey-scale image"
+    if head.get("SOPClassUID") == PARAMETRIC_MAP:
+        return "a map of numbers (Parametric Map), no image"
     kinds = [str(word).upper() for word in head.get("ImageType", [])]
     component = str(head.get("ComplexImageComponent", "")).upper()
     if component in NOT_MAGNITUDE or any(word in NOT_MAGNITUDE for word in kinds[2:3]):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesmri.io.acquired import finish
-from bayesmri.io.h5_geometry import with_geometry
+from bayesmri.io.h5_geometry import stored_dicom, with_geometry
 from bayesmri.io.ismrmrd_xml import Encoding, parse_header
 from bayesmri.io.layout.array import arranged, checked
 from bayesmri.io.layout.axes import Arranged
@@ -131,6 +131,7 @@ def _header(file: Any, shape: tuple[int, ...], encoding: Encoding | None, truth:
         acquisition=text_attribute(file, "acquisition"),
         patient_id=text_attribute(file, "patient_id"),
         recon_shape=_recon_shape(shape, encoding, truth),
+        dicom=stored_dicom(file) or (encoding.dicom if encoding else {}),
         facts=facts,
         **vars(stored_messages(file) + Messages(truth.notes, truth.warnings)),
     )

@@ -11,6 +11,36 @@ from bayesmri.io.guard import one_line
 MAX_MATRIX = 65_535
 MAX_TAGS = 50_000
 PROTON_HZ_PER_T = 42.577478e6
+DICOM = {
+    "PatientName": "subjectInformation/patientName",
+    "PatientID": "subjectInformation/patientID",
+    "PatientBirthDate": "subjectInformation/patientBirthdate",
+    "PatientSex": "subjectInformation/patientGender",
+    "PatientWeight": "subjectInformation/patientWeight_kg",
+    "StudyDate": "studyInformation/studyDate",
+    "StudyTime": "studyInformation/studyTime",
+    "StudyID": "studyInformation/studyID",
+    "AccessionNumber": "studyInformation/accessionNumber",
+    "ReferringPhysicianName": "studyInformation/referringPhysicianName",
+    "StudyDescription": "studyInformation/studyDescription",
+    "StudyInstanceUID": "studyInformation/studyInstanceUID",
+    "BodyPartExamined": "studyInformation/bodyPartExamined",
+    "PatientPosition": "measurementInformation/patientPosition",
+    "ProtocolName": "measurementInformation/protocolName",
+    "SeriesNumber": "measurementInformation/initialSeriesNumber",
+    "SequenceName": "measurementInformation/sequenceName",
+    "FrameOfReferenceUID": "measurementInformation/frameOfReferenceUID",
+    "Manufacturer": "acquisitionSystemInformation/systemVendor",
+    "ManufacturerModelName": "acquisitionSystemInformation/systemModel",
+    "MagneticFieldStrength": "acquisitionSystemInformation/systemFieldStrength_T",
+    "InstitutionName": "acquisitionSystemInformation/institutionName",
+    "StationName": "acquisitionSystemInformation/stationName",
+    "DeviceSerialNumber": "acquisitionSystemInformation/deviceSerialNumber",
+    "RepetitionTime": "sequenceParameters/TR",
+    "EchoTime": "sequenceParameters/TE",
+    "InversionTime": "sequenceParameters/TI",
+    "FlipAngle": "sequenceParameters/flipAngle_deg",
+}
 Triple = tuple[int, int, int]
 Lengths = tuple[float, float, float]
 
@@ -21,6 +51,7 @@ class Encoding:
 
     matrix, fov_mm: the encoded grid (x readout, y phase, z); recon_*: what the scanner shows of it.
     center, center_2: the index of encode_step_1 and _2 that passes through the centre of k-space.
+    dicom: patient, study, machine and sequence, by DICOM's keywords.
     noise_bandwidth: the share of its band that the receiver passes.
     limits: (minimum, maximum) of the counters that the header announces, by their names in it.
     """
@@ -34,6 +65,7 @@ class Encoding:
     noise_bandwidth: float | None
     trajectory: str
     calibration: str
+    dicom: Mapping[str, str]
     facts: Mapping[str, str]
     n_encodings: int
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -65,6 +97,7 @@ def parse_header(text: str, *, name: str) -> Encoding:
         noise_bandwidth=_share(_text(root, "acquisitionSystemInformation/relativeReceiverNoiseBandwidth")),
         trajectory=_text(first, "trajectory").lower(),
         calibration=_text(first, "parallelImaging/calibrationMode").lower(),
+        dicom=_dicom(root, matrix, fov),
         facts=_facts(root, first, matrix, fov),
         n_encodings=len(encodings),
         limits=_limits(first),
@@ -72,8 +105,12 @@ def parse_header(text: str, *, name: str) -> Encoding:
 
 
 def _text(node: ET.Element | None, path: str) -> str:
-    found = None if node is None else node.find("/".join("{*}" + part for part in path.split("/")))
+    found = None if node is None else node.find(_path(path))
     return "" if found is None else one_line(found.text or "", limit=120)
+
+
+def _path(path: str) -> str:
+    return "/".join("{*}" + part for part in path.split("/"))
 
 
 def _integer(text: str, name: str, *, least: int) -> int | None:
@@ -119,6 +156,15 @@ def _positive(text: str) -> float | None:
 def _share(text: str) -> float | None:
     value = _positive(text)
     return value if value is not None and value <= 1 else None
+
+
+def _dicom(root: ET.Element, matrix: Triple | None, fov: Lengths | None) -> dict[str, str]:
+    """What is there once: of several echoes none is that of the image."""
+    once = {name: path for name, path in DICOM.items() if len(root.findall(_path(path))) == 1}
+    found = {name: _text(root, path) for name, path in once.items()}
+    depth = None if fov is None else fov[2] / (matrix[2] if matrix else 1)
+    found |= {} if depth is None else {"SliceThickness": f"{depth:.9g}"}
+    return {name: value for name, value in found.items() if value}
 
 
 def _facts(root: ET.Element, encoding: ET.Element, matrix: Triple | None, fov: Lengths | None) -> dict[str, str]:

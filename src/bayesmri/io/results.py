@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayesmri.errors import DataError, FormatError
 from bayesmri.io.guard import one_line, regular_file
-from bayesmri.io.h5_geometry import with_geometry
+from bayesmri.io.h5_geometry import stored_dicom, with_geometry
 from bayesmri.io.safe_h5 import (
     MESSAGES,
     check_size,
@@ -159,7 +159,7 @@ def _result(file: Any, name: str) -> Result:
         else "",
         expected=_expected(file["reconstruction"]),
         mask=_mask(file, name) if "mask" in present else None,
-        header=with_geometry(Header("recon", acquisition=text_attribute(file, "acquisition")), file),
+        header=with_geometry(_header(file), file),
         provenance=_provenance(file),
         contents=tuple(_described(file, key) for key in names(file)[:CONTENTS_MAX] if key != MESSAGES),
         identified=bool(text_attribute(file, "patient_id")),
@@ -168,6 +168,15 @@ def _result(file: Any, name: str) -> Result:
         file=file,
         **(_visibility(file, image.shape, name) if GROUP in present else {}),
         said=stored_messages(file),
+    )
+
+
+def _header(file: Any) -> Header:
+    return Header(
+        "recon",
+        acquisition=text_attribute(file, "acquisition"),
+        patient_id=text_attribute(file, "patient_id"),
+        dicom=stored_dicom(file),
     )
 
 

@@ -161,6 +161,8 @@ def _attributes(header: Header, provenance: Mapping[str, object]) -> dict[str, o
         "patient_id": header.patient_id,
         "provenance": json.dumps(provenance, allow_nan=False),
     }
+    if header.dicom:
+        known["dicom"] = json.dumps(dict(header.dicom), ensure_ascii=False)
     if header.affine is not None and usable_affine(header.affine):
         known["affine"] = np.asarray(header.affine, dtype=np.float64)
     spacing = _spacing(header)

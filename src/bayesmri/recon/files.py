@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bayesmri.analysis.templates import patch_files, templates
-from bayesmri.errors import OutputError
+from bayesmri.errors import ConfigError, OutputError
 from bayesmri.io.apart.reading import reading
 from bayesmri.io.atomic import check_target
+from bayesmri.io.dicom_out.folder import check_folder
+from bayesmri.io.dicom_out.like import check_slices
+from bayesmri.io.dicom_out.write import DicomOut, read_like
 from bayesmri.io.formats import read_images, read_kspace
 from bayesmri.io.guard import is_folder, one_line
 from bayesmri.io.layout.given import NOTHING, Given
@@ -113,13 +116,18 @@ def reconstruct_file(
     given: Given = NOTHING,
     nifti: bool = False,
     png: bool = False,
+    dicom: Path | None = None,
+    like: Path | None = None,
+    dicom_float: bool = False,
     choice: Choice = FIRST,
     trusted: bool = True,
     force: bool = False,
     progress: Progress | None = None,
     make: "Callable[[Options], Method] | None" = None,
 ) -> dict[str, Any]:
-    """Reconstruct a file; write HDF5, and NIfTI and a PNG panel beside it where asked; return what was found.
+    """Reconstruct a file; write HDF5, NIfTI and a PNG panel beside it, DICOM where asked; return what was found.
+
+    dicom: a folder for an MR series and Parametric Maps; like, dicom_float: as for `write_dicom`.
 
     sensitivities: a file of them, for models that know coils. given: what the user says of an array. force: outputs
     that are there are overwritten.
@@ -133,17 +141,20 @@ def reconstruct_file(
     for target in targets.values():
         check_target(target, *sources, force=force)
     check_ending(out)
+    asked = dicom_out(dicom, like, as_float=dicom_float, sources=sources, strict=options.strict, force=force)
     lines = read_mask(sampling.files[0]) if sampling is not None and sampling.files else None
     said = replace(given, mask=lines)
     kspace = reading(lambda: read_kspace(path, given=said, choice=choice), path, trusted=trusted)
     if sensitivities is not None:
         check_sensitivities(options)
         kspace = read_sensitivities(sensitivities, kspace)
+    if asked is not None and asked.like is not None:
+        check_slices(asked.like, len(kspace.z))
     from bayesmri.recon.work import reconstruct_to
 
     said_of_it = reading_settings(given, choice)
     return reconstruct_to(
-        kspace, targets, options, sampling, inputs=inputs, progress=progress, reading=said_of_it, make=make
+        kspace, targets, options, sampling, inputs=inputs, dicom=asked, progress=progress, reading=said_of_it, make=make
     )
 
 
@@ -158,6 +169,18 @@ def reading_settings(given: Given, choice: Choice) -> dict[str, Any]:
     asked = {name: getattr(part, name) for part in (given, choice) for name in vars(part) if name != "mask"}
     usual = {**vars(NOTHING), **vars(FIRST)}
     return {name: value for name, value in asked.items() if value != usual[name]}
+
+
+def dicom_out(
+    folder: Path | None, like: Path | None, *, as_float: bool, sources: Sequence[Path], strict: bool, force: bool
+) -> DicomOut | None:
+    """Checked before any work, and the series to be like read; None where no DICOM is wanted."""
+    if folder is None:
+        if like is not None or as_float:
+            raise ConfigError("got how DICOM files should be and no folder for them, expected --dicom DIR as well")
+        return None
+    check_folder(folder, *sources, *([] if like is None else [like]), force=force)
+    return DicomOut(folder, read_like(like, trusted=False), as_float, strict)
 
 
 def check_file(path: Path) -> None:

@@ -1,5 +1,6 @@
 """A reconstruction as files and as facts: HDF5, NIfTI, a panel, and what a command prints."""
 
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 from bayesmri.analysis.foreground import foreground
 from bayesmri.bounds.expected import Expected
 from bayesmri.io.atomic import atomic_paths
+from bayesmri.io.dicom_out.folder import atomic_folder
+from bayesmri.io.dicom_out.write import DicomOut, write_files
 from bayesmri.io.geometry import crop_affine, usable_affine, usable_voxel, voxel_sizes
-from bayesmri.io.results import GROUP
+from bayesmri.io.results import GROUP, open_result
 from bayesmri.io.write_h5 import write_reconstruction
 from bayesmri.io.write_nifti import write_nifti
 from bayesmri.kspace import Header
@@ -25,13 +28,19 @@ from bayesmri.recon.visibility import about_visibility, visibility_maps
 from bayesmri.report.panel import comparison, panel, visibility_tiles
 
 
-def save(result: Reconstruction, targets: dict[str, Path], *, provenance: dict[str, Any]) -> None:
-    """Write a reconstruction to all targets, or to none: h5, nifti, nifti_std, …, png."""
+def save(
+    result: Reconstruction, targets: dict[str, Path], *, provenance: dict[str, Any], dicom: DicomOut | None = None
+) -> Messages:
+    """Write a reconstruction to all targets, or to none: h5, nifti, nifti_std, …, png, a folder of DICOM.
+
+    Returns what was said of it, and of its DICOM files.
+    """
     volumes = {"nifti": result.mean, "nifti_std": result.std, "nifti_bound": result.error_bound}
     volumes["nifti_error_std"] = result.error_std
     volumes |= {nifti_kind(name): volume for name, volume in visibility_maps(result).items()}
     targets = {kind: path for kind, path in targets.items() if volumes.get(kind, result.mean) is not None}
-    with atomic_paths(list(targets.values())) as paths:
+    with ExitStack() as stack:
+        paths = stack.enter_context(atomic_paths(list(targets.values())))
         made = dict(zip(targets, paths, strict=True))
         told = about(result) | about_visibility(result) | {"reconstruction": expected_attributes(result)}
         said = Messages(result.notes, result.warnings)
@@ -49,6 +58,13 @@ def save(result: Reconstruction, targets: dict[str, Path], *, provenance: dict[s
                 write_nifti(made[kind], volume, result.header, full_shape=result.grid, told=see)
         if "png" in made:
             write_panel(made["png"], result)
+        if dicom is None:
+            return said
+        folder = stack.enter_context(atomic_folder(dicom.folder))
+        with open_result(made["h5"]) as stored:  # what `export` would make of the file
+            pass
+        written = write_files(stored, folder, dicom)
+        return Messages(tuple(written["notes"]), tuple(written["warnings"]))
 
 
 def shown_header(result: Reconstruction) -> Header:

@@ -10,6 +10,7 @@ import torch
 
 from bayesmri.bounds.left_out import N_FOLDS
 from bayesmri.data.simulate import Scanner
+from bayesmri.io.dicom_out.write import DicomOut
 from bayesmri.io.inspect import data_messages, mask_messages
 from bayesmri.io.provenance import Seen, provenance
 from bayesmri.io.write_h5 import write_kspace
@@ -75,6 +76,7 @@ def reconstruct_to(
     sampling: Sampling | None,
     *,
     inputs: Sequence[Path],
+    dicom: DicomOut | None = None,
     progress: Progress | None,
     reading: Mapping[str, Any],
     make: Callable[[Options], Method] | None,
@@ -98,7 +100,8 @@ def reconstruct_to(
         )
     maps = {"nifti_std": result.std, "nifti_error_std": result.error_std, "nifti_bound": result.error_bound}
     without = [targets.pop(kind) for kind, made in maps.items() if made is None and kind in targets]
-    save(result, targets, provenance=_recon_provenance(options, sampling, choice, inputs, result.model_file, reading))
+    record = _recon_provenance(options, sampling, choice, inputs, result.model_file, reading)
+    said = save(result, targets, provenance=record, dicom=dicom)
     for former in without:  # of an earlier image, which --force gave up
         former.unlink(missing_ok=True)
     return {
@@ -106,9 +109,8 @@ def reconstruct_to(
         **facts(result),
         **({} if choice is None else {"chosen": choice}),
         **sampling_facts(kspace),
-        "outputs": [str(target) for target in targets.values()],
-        "notes": list(result.notes),
-        "warnings": list(result.warnings),
+        "outputs": [str(path) for path in [*targets.values(), *([] if dicom is None else [dicom.folder])]],
+        **said.as_json(),
     }
 
 

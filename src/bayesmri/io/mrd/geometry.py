@@ -31,6 +31,8 @@ def described(encoding: Encoding, lines: Lines, placing: Placing, said: Messages
     return Header(
         source="ISMRMRD/MRD HDF5",
         acquisition=facts.get("protocol", ""),
+        patient_id=encoding.dicom.get("PatientID", ""),
+        dicom={name: value for name, value in encoding.dicom.items() if not (g.three_d and name == "SliceThickness")},
         recon_shape=part if part != full and min(part) >= 1 else None,
         affine=affine,
         voxel_mm=voxel if affine is None else voxel_sizes(affine),

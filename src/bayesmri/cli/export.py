@@ -1,0 +1,66 @@
+"""bayesmri export OUT.h5 --dicom DIR."""
+
+from pathlib import Path
+
+from bayesmri.cli.output import count, print_json, print_messages
+from bayesmri.recon.export import export_file
+
+
+def export(
+    file: Path,
+    /,
+    *,
+    dicom: Path | None = None,
+    like: Path | None = None,
+    dicom_float: bool = False,
+    nifti: Path | None = None,
+    strict: bool = False,
+    force: bool = False,
+    trusted: bool = False,
+    json: bool = False,
+) -> None:
+    """Write a reconstruction that is there as DICOM or NIfTI.
+
+    Parameters
+    ----------
+    file
+        What `bayesmri recon` wrote.
+    dicom
+        New folder for DICOM files: an MR series of the image, and a Parametric Map each for standard deviation, typical
+        error, error bound and visibility. Patient, study and place are those of the raw file.
+    like
+        DICOM file or folder of the same slices: patient and study are taken from it, and the place where the raw file
+        knew none.
+    dicom_float
+        Maps as floating-point numbers instead of 16 bit with a slope, which more viewers show.
+    nifti
+        NAME.nii.gz to write, with NAME_std.nii.gz, NAME_error_std.nii.gz, NAME_bound.nii.gz and
+        NAME_visibility_TEMPLATE.nii.gz as far as they are known.
+    strict
+        Treat warnings as errors: list them, write nothing and exit with 2.
+    force
+        Overwrite outputs that are there; a folder only if it holds nothing but DICOM files.
+    trusted
+        Read the file in this process, and not in a child process with limits of memory and time.
+    json
+        Print JSON instead of text.
+    """
+    made = export_file(
+        file,
+        dicom=dicom,
+        like=like,
+        dicom_float=dicom_float,
+        nifti=nifti,
+        strict=strict,
+        force=force,
+        trusted=trusted,
+    )
+    print_messages(made)
+    if json:
+        print_json(made)
+        return
+    print(f"{made['file']}: {count(made['slices'], 'slice')}")
+    for name, title in made.get("series", {}).items():
+        print(f"  {name}: {title}")
+    for path in made["outputs"]:
+        print(f"wrote {path}")

@@ -1,0 +1,1 @@
+"""DICOM out: a reconstruction as an MR series and Parametric Maps."""

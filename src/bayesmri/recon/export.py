@@ -1,0 +1,67 @@
+"""OUT.h5 of `recon` as DICOM or NIfTI, all that is asked for or nothing."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from bayesmri.errors import ConfigError
+from bayesmri.io.apart.reading import reading_result
+from bayesmri.io.atomic import atomic_paths, check_target
+from bayesmri.io.dicom_out.folder import atomic_folder
+from bayesmri.io.dicom_out.write import write_files
+from bayesmri.io.results import GROUP, Image, Result
+from bayesmri.io.write_nifti import write_nifti
+from bayesmri.messages import Messages
+from bayesmri.recon.files import ODD, dicom_out
+
+ENDINGS = {"uncertainty_std": "_std", "error_std": "_error_std", "error_bound": "_bound"}
+
+
+def export_file(
+    path: Path,
+    *,
+    dicom: Path | None = None,
+    like: Path | None = None,
+    dicom_float: bool = False,
+    nifti: Path | None = None,
+    strict: bool = False,
+    force: bool = False,
+    trusted: bool = True,
+) -> dict[str, Any]:
+    """Write a stored result anew; return what was written, with all that is to be said of it.
+
+    dicom, like, dicom_float: as for `write_dicom`. nifti: NAME.nii.gz, with NAME_std.nii.gz, … for the maps.
+    trusted: the file is read in this process, and not in a child.
+    """
+    if dicom is None and nifti is None:
+        raise ConfigError("got nothing to write, expected --dicom DIR, --nifti NAME.nii.gz or both")
+    asked = dicom_out(dicom, like, as_float=dicom_float, sources=[path], strict=strict, force=force)
+    with reading_result(path, trusted=trusted) as result:  # all that is wanted of the file is in memory then
+        said = result.said
+    volumes = {} if nifti is None else _volumes(result, nifti)
+    for target in volumes:
+        check_target(target, path, force=force)
+    said.check(strict=strict)
+    with ExitStack() as stack:
+        made = stack.enter_context(atomic_paths(list(volumes)))
+        see = f"warnings: see {result.name}" if said.warnings else ""
+        for target, volume in zip(made, volumes.values(), strict=True):
+            write_nifti(target, volume, result.header, told=see)
+        if asked is not None:
+            written = write_files(result, stack.enter_context(atomic_folder(asked.folder)), asked)
+            said = Messages(tuple(written["notes"]), tuple(written["warnings"]))
+    outputs = [*([] if asked is None else [asked.folder]), *volumes]
+    return {
+        "file": result.name,
+        "slices": len(result.mean),
+        **({} if asked is None else {"series": written["series"], "patient": written["patient"]}),
+        "outputs": [str(target) for target in outputs],
+        **said.as_json(),
+    }
+
+
+def _volumes(result: Result, out: Path) -> dict[Path, Image]:
+    base = Path(out.parent, out.name.removesuffix(".gz").removesuffix(".nii"))
+    maps = {ENDINGS[key]: image for key, image in result.others.items() if key in ENDINGS}
+    maps |= {f"_{GROUP}_{ODD.sub('-', name)}": image for name, image in result.visibility.items()}
+    return {out: result.mean} | {base.with_name(f"{base.name}{end}.nii.gz"): image for end, image in maps.items()}

@@ -175,7 +175,7 @@ def recon(
     if is_many(files) or shard is not None:
         if dicom is not None or like is not None or dicom_float:
             raise ConfigError(
-                "got DICOM with several files, expected one file; run `bayesmri export` on each result, every one with a "
+                "got DICOM with several files, expected one file; run `bayesmri export` on each result, each with a "
                 "folder of its own"
             )
         if output is None:

@@ -12,12 +12,13 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "bayesmri"
 
 STAIRCASE = (
-    {"errors"},
+    {"errors", "bounded"},
     {"complexes", "kspace", "machine", "messages", "zoo", "registry"},
     {"physics", "regularizers"},
     {"io"},
     {"solver", "posterior", "data", "baselines", "bounds"},
-    {"arguments", "config", "metrics", "runs", "checkpoint", "model", "sampler", "statistics", "coil_refinement"},
+    {"arguments", "config", "metrics", "runs", "checkpoint", "model", "sampler", "statistics", "coil_refinement"}
+    | {"stored_model"},
     {"analysis", "training", "report"},
     {"recon"},
     {"evaluation"},
@@ -28,6 +29,7 @@ STAIRCASE = (
 STEP = {name: step for step, names in enumerate(STAIRCASE) for name in names}
 # within this step the order is written out: who may use whom
 NEIGHBOURS = {("checkpoint", "config"), ("checkpoint", "runs"), ("model", "config"), ("checkpoint", "model")}
+NEIGHBOURS |= {("checkpoint", "stored_model"), ("stored_model", "config"), ("stored_model", "model")}
 HOMES = {"matplotlib": {"report", "studies"}, "cyclopts": {"cli"}, "rich": {"cli"}, "sigpy": {"baselines"}}
 TOP = {"__init__", "__main__"}
 VERBS = {p.stem for p in (PACKAGE / "cli").glob("*.py")} - {"__init__", "options", "output", "progress"}

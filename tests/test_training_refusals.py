@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 
-from bayesmri import checkpoint
 from bayesmri.cli import main
 from bayesmri.config import dump_toml
 from bayesmri.errors import DivergedError, MaskError, ModelError, OutputError
@@ -102,14 +99,16 @@ def test_a_disk_that_fills_up_names_the_file_and_keeps_the_last_checkpoint(
     """Weights find room, the training state of the second checkpoint does not."""
     full = 3
 
-    def limited(tensors: Any, path: Path) -> None:
+    def limited(path: Path, content: bytes) -> int:
         nonlocal full
-        if full == 0:
-            raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
-        full -= 1
-        save_file(tensors, path)
+        if path.suffix == ".safetensors":
+            if full == 0:
+                raise OSError(28, os.strerror(28))
+            full -= 1
+        return write_bytes(path, content)
 
-    monkeypatch.setattr(checkpoint, "save_file", limited)
+    write_bytes = Path.write_bytes
+    monkeypatch.setattr(Path, "write_bytes", limited)
     run = tmp_path / "run"
     with pytest.raises(OutputError) as caught:
         train(tiny(), run, say=silent)

@@ -68,14 +68,17 @@ def four(weights: Path) -> Path:
     return weights
 
 
-def test_a_name_is_found_and_a_local_file_of_that_name_wins(
+def test_a_name_is_found_and_wins_over_a_local_file_which_is_written_as_a_path(
     four: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert zoo.find("tdv-r4") == locate(Path("tdv-r4")) == four / "tdv-r4.json"
     assert load_model(Path("tdv-channels-r8")).acceleration == 8
     save_model(tmp_path / "tdv-r4" / "own.json", tiny_model(R=3))
-    assert load_model(Path("tdv-r4")).acceleration == 3
+    assert load_model("tdv-r4").acceleration == load_model(Path("tdv-r4")).acceleration == 4
+    assert load_model("./tdv-r4").acceleration == load_model(tmp_path / "tdv-r4").acceleration == 3
+    assert zoo.shadowed("./tdv-r4") is None
+    assert "./tdv-r4" in str(zoo.shadowed("tdv-r4"))
 
 
 @pytest.mark.parametrize(

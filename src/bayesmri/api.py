@@ -134,7 +134,7 @@ def undersample(
 def load_model(path: str | Path) -> "Model":
     """A trained model, to reconstruct with many times: a shipped name, a run folder or a model's .json file."""
 
-    return _load(Path(path))
+    return _load(path)
 
 
 def save_model(path: str | Path, model: "Model") -> None:

@@ -4,13 +4,14 @@ Only the JSON files are read here, so that listing and choosing need no torch.
 """
 
 import difflib
-import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bayesmri.bounded import cleaned, one_line, read_json
 from bayesmri.errors import ModelError
 
 FOLDER = Path(__file__).with_name("weights")
@@ -64,7 +65,7 @@ class Shipped:
     @property
     def nbytes(self) -> int:
         """Of both files."""
-        return self.path.stat().st_size + self.path.with_suffix(".safetensors").stat().st_size
+        return self.path.stat().st_size + self.path.with_name(_weights_of(self.path, self.record)).stat().st_size
 
     @property
     def knows_coils(self) -> bool:
@@ -90,15 +91,15 @@ class Shipped:
 
 def shipped() -> list[Shipped]:
     """All of them, by name."""
-    paths = sorted(path for path in FOLDER.glob("*.json") if path.with_suffix(".safetensors").is_file())
-    return [entry(path) for path in paths]
+    return [entry(path) for path in sorted(FOLDER.glob("*.json")) if is_model(path)]
 
 
 def entry(path: Path) -> Shipped:
     """Any model's JSON file as a shipped one: its card is read, its weights are not."""
-    if not path.with_suffix(".safetensors").is_file():
-        raise ModelError(f"{path.name} has no .safetensors file beside it: a model is both files")
-    return Shipped(path.stem, path, _record(path))
+    record = _record(path)
+    if not path.with_name(_weights_of(path, record)).is_file():
+        raise ModelError(f"{one_line(path.name)} has no .safetensors file beside it: a model is both files")
+    return Shipped(path.stem, path, cleaned(record))
 
 
 def families() -> list[str]:
@@ -107,30 +108,55 @@ def families() -> list[str]:
 
 
 def find(name: str | Path) -> Path:
-    """A local file or folder, if it exists exactly as given, or else the file of a shipped model of that name.
+    """The file of a shipped model of that name, or else a local file or folder; `./NAME` is always the local one.
 
     The name is looked up in a list, never joined to a path: it cannot lead out of the folder of weights.
     """
-    if _exists(Path(name)):
-        return Path(name)
-    known = {model.name: model.path for model in shipped()}
+    known = _known()
     if str(name) in known:
         return known[str(name)]
-    if FORMER.get(str(name)) in known:
-        return known[FORMER[str(name)]]
+    if _exists(Path(name)):
+        return Path(name)
     if str(name) == AUTO:
         raise ModelError("auto chooses a model by the data: give it where data is reconstructed, and a name here")
-    raise ModelError(f"model {name} does not exist: give a run folder, a model's .json file{_suggestion(name, known)}")
+    shown = one_line(name, limit=200)
+    raise ModelError(f"model {shown} does not exist: give a run folder, a model's .json file{_suggestion(name, known)}")
+
+
+def shadowed(name: str | Path) -> str | None:
+    """A sentence where a shipped model was taken and a local file or folder has the same name."""
+    if str(name) not in _known() or not _exists(Path(name)):
+        return None
+    return f"the shipped model {name} was taken; for the local one of that name write ./{name}"
 
 
 def own_files(name: str | Path) -> list[Path]:
     """The files of a local model or run, which no output may overwrite; none for a shipped name."""
     path = Path(name)
-    if not _exists(path):
+    if str(name) in _known() or not _exists(path):
         return []
     if path.is_dir():
         return sorted(p for p in path.rglob("*") if p.suffix in (".json", ".safetensors", ".toml", ".jsonl"))
-    return [path.with_suffix(".json"), path.with_suffix(".safetensors")]
+    path = without_digest(path).with_suffix(".json")
+    return [path, *{path.with_name(weights_name(path)): 0, path.with_suffix(".safetensors"): 0}]
+
+
+def is_model(path: Path) -> bool:
+    """Whether the weights of a JSON file are beside it."""
+    return path.with_suffix(".safetensors").is_file() or path.with_name(weights_name(path)).is_file()
+
+
+def weights_name(path: Path) -> str:
+    """Of the weights of a model's JSON file; NAME.safetensors where it does not say."""
+    try:
+        return _weights_of(path, read_json(path))
+    except (OSError, ValueError):
+        return path.with_suffix(".safetensors").name
+
+
+def without_digest(path: Path) -> Path:
+    """model.0123456789ab.safetensors → model.safetensors; any other path as it is."""
+    return path.with_name(re.sub(r"\.[0-9a-f]{12}(?=\.safetensors$)", "", path.name))
 
 
 def choose(*, coils: int, acceleration: float, family: str = MAIN_FAMILY, samples: int = 0) -> Shipped:
@@ -169,22 +195,35 @@ def trained_for(model: Shipped) -> str:
     return f"R = {listed}" if listed else "no acceleration"
 
 
-def _record(path: Path) -> dict[str, Any]:
+def _known() -> dict[str, Path]:
+    """Shipped models by all their names."""
+    now = {model.name: model.path for model in shipped()}
+    return now | {former: now[name] for former, name in FORMER.items() if name in now and former not in now}
+
+
+def _weights_of(path: Path, record: Any) -> str:
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        return Path(str(record["files"]["weights"]["name"])).name or path.with_suffix(".safetensors").name
+    except (KeyError, TypeError):
+        return path.with_suffix(".safetensors").name
+
+
+def _record(path: Path) -> dict[str, Any]:
+    shown = one_line(path.name)
+    try:
+        record = read_json(path)
     except (OSError, ValueError) as error:
-        raise ModelError(f"the model {path.name} is damaged ({error}): install or copy it again") from error
+        said = one_line((isinstance(error, OSError) and error.strerror) or error, limit=120)
+        raise ModelError(f"the model {shown} is damaged ({said}): install or copy it again") from error
     if not (isinstance(record, dict) and isinstance(record.get("regularizer"), dict)):
-        raise ModelError(
-            f"{path.name} is not a bayesmri model, expected the .json file that training or publish writes"
-        )
+        raise ModelError(f"{shown} is not a bayesmri model, expected the .json file that training or publish writes")
     return record
 
 
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # a name longer than any file's
+    except (OSError, ValueError):  # a name longer than any file's, or with a null byte
         return False
 
 

@@ -7,17 +7,20 @@ stdout: {"error": {"kind": …, "message": …}}.
 
 import io
 import os
+import platform
 import re
 import sys
+import traceback
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 from cyclopts import App, CycloptsError, Group
 
-from bayesmri.cli.output import print_json
+from bayesmri.bounded import printable
+from bayesmri.cli.output import print_json, printing
 from bayesmri.errors import BayesMRIError, ConfigError, StrictError
 from bayesmri.machine.cores import MOST_THREADS, limit_threads
 from bayesmri.registry import load_plugin
@@ -25,6 +28,7 @@ from bayesmri.registry import load_plugin
 EVERYDAY = Group("Every day", sort_key=0)
 BUILDERS = Group("For model builders", sort_key=1)
 PLUGIN, THREADS = "--plugin", "--threads"
+HELP = {"--help", "-h", "--version"}
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 # the words of torch's RuntimeErrors: of the CPU's allocators, of CUDA and of its libraries
 NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED")
@@ -109,7 +113,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else [str(word) for word in argv]
     try:
         rest = _with_threads(_without_plugins(words))
-        code = build_app(next(iter(rest), None))(rest, exit_on_error=False, print_error=False)
+        helps = not rest or not HELP.isdisjoint(rest)  # in colours of its own
+        with nullcontext() if helps else printing():
+            code = build_app(next(iter(rest), None))(rest, exit_on_error=False, print_error=False)
         if sys.stdout is not None:
             sys.stdout.flush()  # a reader that has gone is noticed here, and not in the interpreter's last breath
     except BrokenPipeError:
@@ -140,8 +146,19 @@ def _explained(error: BaseException) -> tuple[str, str, int]:
         return "SystemError", f"the system refused: {said}", FAILED
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _lacks_memory(said)):
         return "OutOfMemory", _memory_advice(said), MISUSED
-    told = f"internal error, {type(error).__name__}: {said} (set BAYESMRI_DEBUG=1 for details)"
-    return "InternalError", told, FAILED
+    return "InternalError", _report(error, said), FAILED
+
+
+def _report(error: BaseException, said: str) -> str:
+    """What to copy into a report: where it happened and in which version; neither names of files nor values of data."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "bayesmri" in Path(f.filename).parts]
+    where = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in frames[:-4:-1]) or "unknown"
+    versions = " ".join(f"{name} {metadata.version(name)}" for name in ("bayesmri", "torch", "numpy"))
+    line = f"{type(error).__name__} at {where}; {versions}; Python {platform.python_version()}, {sys.platform}"
+    return (
+        f"internal error, {type(error).__name__}: {said} (set BAYESMRI_DEBUG=1 for details; to report it, see "
+        f"SECURITY.md and copy this: [{line}])"
+    )
 
 
 def as_json(words: Sequence[str]) -> bool:
@@ -216,5 +233,5 @@ def _drop_output() -> None:
 
 
 def _complain(message: object, code: int) -> int:
-    print("bayesmri:", " ".join(str(message).split()), file=sys.stderr)
+    print("bayesmri:", printable(" ".join(str(message).split())), file=sys.stderr)
     return code

@@ -14,7 +14,7 @@ FEATURES = {"spread": 16, "error": 9}
 
 
 def distill(
-    run: Path,
+    run: str,
     /,
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"])],

@@ -1,9 +1,10 @@
 """bayesmri models [NAME]."""
 
-from pathlib import Path
+from collections.abc import Callable
 
+from bayesmri.bounded import one_line
 from bayesmri.cli.output import print_json
-from bayesmri.errors import ConfigError
+from bayesmri.errors import ConfigError, ModelError
 from bayesmri.runs import locate
 from bayesmri.zoo import Shipped, entry, find, shipped
 
@@ -29,7 +30,7 @@ def models(name: str | None = None, /, *, markdown: bool = False, json: bool = F
         if json:
             print_json(dict(model.record))
         else:
-            print((card.markdown if markdown else card.text)(model).rstrip())
+            print(_shown(card.markdown if markdown else card.text, model))
         return
     found = shipped()
     if json:
@@ -42,8 +43,15 @@ def models(name: str | None = None, /, *, markdown: bool = False, json: bool = F
         print("No models came with this installation: train one with bayesmri train.")
 
 
+def _shown(show: Callable[[Shipped], str], model: Shipped) -> str:
+    """The card's text; one that others wrote may hold anything in any place."""
+    try:
+        return show(model).rstrip()
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        said = one_line(repr(error), limit=120)
+        raise ModelError(f"the card of {one_line(model.name)} is not of this version ({said})") from error
+
+
 def _open(name: str) -> Shipped:
     path = find(name)
-    if path.is_dir() or path.suffix != ".json":
-        path = locate(path)
-    return entry(Path(path))
+    return entry(path if path.suffix == ".json" and not path.is_dir() else locate(name))

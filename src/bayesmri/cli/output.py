@@ -2,8 +2,43 @@
 
 import json
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, TextIO, cast
+
+from bayesmri.bounded import printable
+
+
+class Printable:
+    """A stream that passes on text without what a terminal would obey: names and headers come from strangers.
+
+    behind: the stream itself, for our own bars.
+    """
+
+    def __init__(self, behind: TextIO | None) -> None:
+        self.behind = behind
+
+    def write(self, text: str) -> int:
+        if self.behind is not None:  # where nobody listens
+            self.behind.write(printable(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.behind, name)
+
+
+def behind(stream: TextIO) -> TextIO:
+    """The stream that may be given escapes."""
+    found: TextIO = getattr(stream, "behind", stream)
+    return found
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """While a verb runs, all that it prints is made printable."""
+    out, err = (cast(TextIO, Printable(stream)) for stream in (sys.stdout, sys.stderr))
+    with redirect_stdout(out), redirect_stderr(err):
+        yield
 
 
 def print_json(value: object) -> None:

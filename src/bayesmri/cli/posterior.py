@@ -12,7 +12,7 @@ from bayesmri.cli.progress import progress
 
 
 def posterior(
-    model: Path,
+    model: str,
     /,
     *,
     beta: tuple[float, ...],

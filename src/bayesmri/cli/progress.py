@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from bayesmri.bounded import one_line
+from bayesmri.cli.output import behind
+
 SECONDS_BETWEEN_LINES = 5.0
 
 
@@ -21,7 +24,7 @@ def progress(total: int, *, title: str, unit: str = "slices") -> Iterator[Callab
 @contextmanager
 def _bar(total: int, title: str, unit: str) -> Iterator[Callable[[], None]]:
     with _rich("{task.description}", "BarColumn", "MofNCompleteColumn", unit, "TimeRemainingColumn") as bar:
-        task = bar.add_task(title, total=total)
+        task = bar.add_task(one_line(title), total=total)
         yield lambda: bar.advance(task)
 
 
@@ -30,7 +33,7 @@ def _rich(*columns: str) -> Any:
     from rich import console, progress
 
     kinds = [getattr(progress, name)() if name.endswith("Column") else progress.TextColumn(name) for name in columns]
-    return progress.Progress(*kinds, console=console.Console(stderr=True))
+    return progress.Progress(*kinds, console=console.Console(file=behind(sys.stderr)))
 
 
 @contextmanager
@@ -106,7 +109,7 @@ class VolumeMeter:
             part = "".join(f", {name} {done}/{total}" for name, (done, total) in self.steps.items())
             known, ahead, done = self.worked + begun, self.left - begun, self.total - len(self.sizes)
         left = f", about {(now - self.began) / known * ahead:.0f} s left" if known > 0 and ahead > 0 else ""
-        text = f"{self.title}: {done}/{self.total} volumes{part}{left}"
+        text = one_line(f"{self.title}: {done}/{self.total} volumes{part}{left}")
         if self.bar is not None:
             self.bar.update(self.task, description=text, completed=self.all - ahead)
         elif now - self.said >= SECONDS_BETWEEN_LINES and done < self.total:

@@ -10,7 +10,7 @@ from bayesmri.evaluation.request import Publication
 
 
 def publish(
-    run: Path,
+    run: str,
     name: str,
     /,
     *,

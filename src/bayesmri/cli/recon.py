@@ -225,6 +225,9 @@ def recon(
         return 0
     print(f"{made['file']}: {count(made['slices'], 'slice')}, {sampling_line(made)}")
     print(f"reconstructed by {made['method']} in {made['seconds']:.1f} s{samples_words(made)}")
+    if "model_file" in made:
+        known = made["model_file"]
+        print(f"model {known['name']}, {known['place']}, sha256 {known['sha256'][:12]}…")
     if "tuned" in made:
         print(tuned_line(made["tuned"]))
     if "expected" in made:

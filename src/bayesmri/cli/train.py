@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from bayesmri.cli.output import print_json
+from bayesmri.bounded import printable
+from bayesmri.cli.output import behind, print_json
 
 Overrides = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
 Run = Annotated[Path, Parameter(name=["--output", "--out", "-o"])]
@@ -52,7 +53,7 @@ def _display() -> Iterator[Callable[[str, dict[str, Any]], None]]:
     from rich import console, progress
 
     columns = (progress.BarColumn(), progress.MofNCompleteColumn(), progress.TextColumn("{task.description}"))
-    with progress.Progress(*columns, console=console.Console(stderr=True)) as bar:
+    with progress.Progress(*columns, console=console.Console(file=behind(sys.stderr))) as bar:
         task = bar.add_task("preparing", total=None)
 
         def say(event: str, values: dict[str, Any]) -> None:
@@ -60,7 +61,7 @@ def _display() -> Iterator[Callable[[str, dict[str, Any]], None]]:
                 text = _line(event, values).partition(": ")[2]
                 bar.update(task, total=values["iterations"], completed=values["step"], description=text)
             else:
-                bar.console.print(_line(event, values), highlight=False, markup=False)
+                bar.console.print(printable(_line(event, values)), highlight=False, markup=False)
 
         yield say
 

@@ -34,7 +34,6 @@ from bayesmri.model import Model
 from bayesmri.physics.pattern import mask_kind
 from bayesmri.recon.files import Progress
 from bayesmri.recon.undersample import draw_mask
-from bayesmri.runs import locate
 from bayesmri.zoo import FOLDER as SHIPPED
 
 LEAST = 3  # subjects: of fewer nothing can be left out and the rest still compared
@@ -48,20 +47,19 @@ def calibrate_file(
     force: `out` may be there. A model's own file gains a bound and loses nothing, and needs no force.
     """
 
-    path = locate(Path(model))
-    target = target_of(path, out, force=force)
     loaded = load_stochastic(model)
+    target = target_of(loaded.path, out, force=force)
     found, facts = calibrate(loaded, wanted, progress=progress)
     made = with_bound(loaded.model, found, of=wanted.of)
     if wanted.of == "error":
-        annotate(path, target, error_calibrations=made.error_calibrations)
+        weights = annotate(loaded.stored, target, error_calibrations=made.error_calibrations)
     else:
-        annotate(path, target, made.calibrations)
+        weights = annotate(loaded.stored, target, made.calibrations)
     return {
         "model": loaded.name,
         "of": wanted.of,
         **facts,
-        "outputs": [str(target), str(target.with_suffix(".safetensors"))],
+        "outputs": [str(target), str(weights)],
     }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bayesmri.checkpoint import load_model
+from bayesmri.checkpoint import model_of
 from bayesmri.errors import BayesMRIError, DataError, ModelError
 from bayesmri.evaluation.request import SAMPLES, Request, Study
 from bayesmri.evaluation.table import data_files, fully_sampled, middle_slices, sampling_of
@@ -18,16 +18,24 @@ from bayesmri.recon.method import model_name
 from bayesmri.recon.reconstruct import Reconstruction, reconstruct
 from bayesmri.recon.request import Options
 from bayesmri.recon.undersample import single_coil, undersample
-from bayesmri.runs import FOLDER, locate
+from bayesmri.runs import FOLDER, Stored, locate, opened
 
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A model of a study. path: its JSON file, so that what is recorded is what was loaded."""
+    """A model of a study. path: its JSON file; files: as they were read, None where it was not loaded from any."""
 
     name: str
     path: Path
     model: Model
+    files: Stored | None = field(default=None, repr=False)
+
+    @property
+    def stored(self) -> Stored:
+        """What was loaded, so that what is recorded, or written again, is just that."""
+        if self.files is None:
+            raise ModelError(f"{self.name} was not loaded from a file: give the name of one")
+        return self.files
 
     @property
     def stochastic(self) -> bool:
@@ -51,9 +59,11 @@ class Loaded:
 
 def load(text: str) -> Loaded:
     """A model by its path; a checkpoint that was picked out of a run carries the run's name too."""
-    path = locate(Path(text))
+    stored = opened(locate(text))
+    path = stored.path
     picked = path.parent.name == FOLDER and not Path(text).is_dir()
-    return Loaded(f"{path.parent.parent.name}/{path.stem}" if picked else model_name(text), path, load_model(path))
+    name = f"{path.parent.parent.name}/{path.stem}" if picked else model_name(text)
+    return Loaded(name, path, model_of(stored), stored)
 
 
 def load_stochastic(text: str) -> Loaded:

@@ -1,6 +1,5 @@
 """Make a model's fast route, or the size of its error: elements with draws, a network of them, a model file with it."""
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -11,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from bayesmri.checkpoint import load_model, save_model
+from bayesmri.checkpoint import model_of, save_model
 from bayesmri.config import parse, read_toml
 from bayesmri.data.dataset import Dataset, Side
 from bayesmri.errors import ConfigError
@@ -19,7 +18,7 @@ from bayesmri.io.atomic import check_target
 from bayesmri.machine.devices import check_device
 from bayesmri.model import Model
 from bayesmri.recon.files import Progress
-from bayesmri.runs import locate
+from bayesmri.runs import locate, opened
 from bayesmri.training.distill import TARGET, distill, with_predictor
 from bayesmri.training.distill import DistillConfig as DistillConfig
 from bayesmri.training.drawn import Drawn, drawn, validating
@@ -63,7 +62,7 @@ class Lesson:
 
 
 def distill_file(
-    run: Path,
+    run: str | Path,
     out: Path,
     config: DistillConfig,
     lesson: Lesson,
@@ -81,13 +80,13 @@ def distill_file(
         raise ConfigError(f"got the output {out.name}, expected a name that ends in .json, with the weights beside it")
     for file in (out, out.with_suffix(".safetensors")):
         check_target(file, force=force)
-    recipes = lesson.recipes or (run / "config.toml",)
+    recipes = lesson.recipes or (Path(run) / "config.toml",)
     for recipe in recipes:
         if not recipe.is_file():
             raise ConfigError(f"got {recipe} to say where data are, expected a file: give one with --config")
     place = check_device(lesson.device)
-    path = locate(run)
-    model = load_model(path)
+    stored = opened(locate(run))
+    model = model_of(stored)
     began = time.perf_counter()
     with progress(sum(lesson.counts())) if progress else nullcontext(_nothing) as advance:
         elements = [
@@ -108,10 +107,10 @@ def distill_file(
         "loss": sum(last) / len(last),
         "seconds": time.perf_counter() - began,
         "device": str(place),
-        "origin": json.loads(path.read_text(encoding="utf-8"))["files"]["weights"]["sha256"],
+        "origin": stored.weights,
     }
-    save_model(out, finish(facts))
-    return {"model": str(path), "outputs": [str(out), str(out.with_suffix(".safetensors"))], **facts}
+    weights = save_model(out, finish(facts))
+    return {"model": str(stored.path), "outputs": [str(out), str(weights)], **facts}
 
 
 def _elements(

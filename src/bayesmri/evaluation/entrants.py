@@ -1,6 +1,5 @@
 """Who takes part in an evaluation: methods, models, and families of shipped models that follow the data."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from bayesmri import zoo
-from bayesmri.checkpoint import load_model
+from bayesmri.checkpoint import model_of
 from bayesmri.errors import MissingExtraError
 from bayesmri.kspace import KSpace
 from bayesmri.model import Model
 from bayesmri.recon.method import Method, make_method, model_name
 from bayesmri.recon.reconstruct import Reconstruction, reconstruct
 from bayesmri.recon.request import BASELINES, Options
-from bayesmri.runs import locate
+from bayesmri.runs import locate, opened
 
 ALL = "all"
 
@@ -108,20 +107,20 @@ def entrants(texts: Sequence[str], *, samples: int, device: str) -> tuple[list[E
 
 def load_player(path: Path, name: str, device: str) -> Player:
     """A model from its JSON file, under a name."""
-    model = load_model(path)
-    weights = json.loads(path.read_text(encoding="utf-8"))["files"]["weights"]["sha256"]
-    return Player(replace(make_method(Options(model=model, device=device)), name=name), model, weights)
+    stored = opened(path)
+    model = model_of(stored)
+    return Player(replace(make_method(Options(model=model, device=device)), name=name), model, stored.weights)
 
 
 def _entrant(text: str, device: str) -> Entrant:
     if text in BASELINES:
         method = Player(make_method(replace(Options(device=device), method=text)))  # type: ignore[arg-type]
         return Entrant(text, lambda kspace: method)
-    if text == zoo.AUTO or (text in zoo.families() and not Path(text).exists()):
+    if text == zoo.AUTO or (text in zoo.families()):
         family = zoo.MAIN_FAMILY if text == zoo.AUTO else text
         stochastic = any(model.stochastic for model in zoo.shipped() if model.family == family)
         return Entrant(text, Family(family, device).pick, stochastic)
-    model = load_player(locate(Path(text)), model_name(text), device)
+    model = load_player(locate(text), model_name(text), device)
     return Entrant(model.method.name, lambda kspace: model, model.method.sampler is not None)
 
 

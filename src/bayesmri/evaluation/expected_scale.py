@@ -34,7 +34,6 @@ from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.reconstruct import scan_of
 from bayesmri.recon.request import Options
 from bayesmri.recon.undersample import undersample
-from bayesmri.runs import locate
 
 Weights = NDArray[np.float64]
 PRIOR = 1.0  # how many subjects the default g is worth
@@ -175,12 +174,11 @@ def fit_file(
     model: str, wanted: Wanted, out: Path | None = None, *, force: bool = False, progress: Progress | None = None
 ) -> dict[str, Any]:
     """The expected error of a model, fitted to a folder, and stored with it as `calibrate_file` does with bounds."""
-    path = locate(Path(model))
-    target = target_of(path, out, force=force)
     loaded = load(model)
+    target = target_of(loaded.path, out, force=force)
     scale, facts = fit(loaded, wanted, progress=progress)
-    annotate(path, target, scales=with_scale(loaded.model, scale).scales)
-    return {"model": loaded.name, **facts, "outputs": [str(target), str(target.with_suffix(".safetensors"))]}
+    weights = annotate(loaded.stored, target, scales=with_scale(loaded.model, scale).scales)
+    return {"model": loaded.name, **facts, "outputs": [str(target), str(weights)]}
 
 
 def with_scale(model: Model, scale: ErrorScale) -> Model:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bayesmri.bounds.familiar import Familiar, fitted, slice_features
-from bayesmri.checkpoint import annotate, load_model
+from bayesmri.checkpoint import annotate, model_of
 from bayesmri.config import parse
 from bayesmri.data.dataset import Simulation
 from bayesmri.data.simulate import Scanner, acquire
@@ -29,7 +29,7 @@ from bayesmri.physics.mask import MaskSpec
 from bayesmri.physics.scene import loop_sensitivities
 from bayesmri.recon.files import Progress
 from bayesmri.recon.method import training_of
-from bayesmri.runs import locate
+from bayesmri.runs import locate, opened
 
 SLICES = 60  # of every file, at most
 DARK = 0.02  # of a volume's maximum: slices that do not reach it show nothing
@@ -50,12 +50,11 @@ def familiarise_file(
         raise ConfigError(f"got the output {out.name}, expected a name that ends in .json, with the weights beside it")
     for file in (out, out.with_suffix(".safetensors")):
         check_target(file, force=force)
-    path = locate(Path(model))
-    found = familiar_of(load_model(path), data, slices=slices, seed=seed, progress=progress)
-    annotate(path, out, familiar=found)
-    outputs = [str(out), str(out.with_suffix(".safetensors"))]
+    stored = opened(locate(model))
+    found = familiar_of(model_of(stored), data, slices=slices, seed=seed, progress=progress)
+    outputs = [str(out), str(annotate(stored, out, familiar=found))]
     names = ("slices", "files", "sizes", "threshold", "flattest")
-    return {"model": path.stem, **{name: getattr(found, name) for name in names}, "outputs": outputs}
+    return {"model": stored.path.stem, **{name: getattr(found, name) for name in names}, "outputs": outputs}
 
 
 def familiar_of(

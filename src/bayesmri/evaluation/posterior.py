@@ -44,7 +44,7 @@ class Sweep:
 
 
 def posterior_file(
-    run: Path, out: Path, sweep: Sweep, *, force: bool = False, progress: Progress | None = None
+    run: str | Path, out: Path, sweep: Sweep, *, force: bool = False, progress: Progress | None = None
 ) -> dict[str, Any]:
     """The model of a run with the posterior of every β: `out` (.json) for one, NAME-BETA.json in a folder for more.
 
@@ -55,7 +55,7 @@ def posterior_file(
     for target in targets:
         check_target(target, path, force=force)
         check_target(target.with_suffix(".safetensors"), path.with_suffix(".safetensors"), force=force)
-    recipe = sweep.recipe or run / "config.toml"
+    recipe = sweep.recipe or Path(run) / "config.toml"
     if not recipe.is_file():
         raise ConfigError(f"got {recipe} to say where data are, expected a file: give one with --config")
     model = load_model(path)

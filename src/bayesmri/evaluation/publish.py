@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bayesmri.checkpoint import load_model, save_model
+from bayesmri.checkpoint import model_of, save_model
 from bayesmri.errors import DataError, ModelError
 from bayesmri.evaluation.card import make_card
 from bayesmri.evaluation.familiarise import familiar_of
@@ -15,7 +15,7 @@ from bayesmri.evaluation.reuse import why
 from bayesmri.evaluation.table import means
 from bayesmri.io.atomic import check_target
 from bayesmri.recon.method import model_name
-from bayesmri.runs import locate
+from bayesmri.runs import locate, opened
 
 
 def publish(wanted: Publication) -> dict[str, Any]:
@@ -25,19 +25,15 @@ def publish(wanted: Publication) -> dict[str, Any]:
         check_target(file, force=wanted.force)
     results = None if wanted.results is None else _read_results(wanted.results)
 
-    path = locate(wanted.run)
-    model = load_model(path)
-    record = json.loads(path.read_text(encoding="utf-8"))
-    digest = record["files"]["weights"]["sha256"]
-    card = make_card(wanted.name, record, model, licence=wanted.licence, processor=wanted.processor)
+    stored = opened(locate(wanted.run))
+    model, digest = model_of(stored), stored.weights
+    card = make_card(wanted.name, dict(stored.record), model, licence=wanted.licence, processor=wanted.processor)
     card["limits"] += [limit for limit in wanted.limits if limit not in card["limits"]]
     if results is not None:
         card["results"] = own_results(results, digest=digest, name=model_name(str(wanted.run)))
     if wanted.data is not None:
         model = replace(model, familiar=familiar_of(model, wanted.data))
-    save_model(target, replace(model, card=card))
-    weights = target.with_suffix(".safetensors")
-    weights.chmod(target.stat().st_mode)  # safetensors writes files that only their owner may read
+    weights = save_model(target, replace(model, card=card))
     return {"name": wanted.name, "outputs": [str(target), str(weights)], "bytes": weights.stat().st_size, "card": card}
 
 

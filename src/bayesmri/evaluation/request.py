@@ -196,7 +196,7 @@ class Publication:
     data: its training data, to record how it looks; None keeps what the model records.
     """
 
-    run: Path
+    run: str | Path
     name: str
     out: Path = FOLDER
     results: Path | None = None

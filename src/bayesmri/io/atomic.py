@@ -1,5 +1,6 @@
 """Files that appear whole or not at all: temporary file → fsync → rename → fsync of the folder."""
 
+import errno
 import os
 import re
 import secrets
@@ -19,10 +20,12 @@ TEMPORARY = re.compile(r"\.([0-9a-f]{8})-(\d{1,10})-(\d{1,20})-[0-9a-f]{8}\.")
 
 
 @contextmanager
-def atomic_path(target: Path) -> Iterator[Path]:
+def atomic_path(target: Path, *, fresh: bool = False) -> Iterator[Path]:
     """A temporary path beside `target` that becomes `target` when the block succeeds.
 
     When the block fails the temporary and any folder made for it are removed, and an existing target stays as it was.
+
+    fresh: a target that is there, or comes while the block runs, is not replaced: a FileExistsError.
     """
     target = _resolved(target)
     temporary = target.with_name(_temporary_name(target.name))
@@ -35,14 +38,17 @@ def atomic_path(target: Path) -> Iterator[Path]:
         sweep(target.parent)
         yield temporary
         _sync(temporary)
-        temporary.replace(target)
+        if fresh:
+            _appear(temporary, target)
+        else:
+            temporary.replace(target)
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         for folder in reversed(made):
             with suppress(OSError):  # another writer may have put something there meanwhile
                 folder.rmdir()
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not (fresh and isinstance(error, FileExistsError)):
             raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
         if isinstance(error, OutputError) and temporary.name in str(error):  # of a writer that knew no other name
             raise OutputError(str(error).replace(temporary.name, target.name)) from error
@@ -104,6 +110,20 @@ def check_values(name: str, array: NDArray[np.generic]) -> None:
     bad = sum(int(part.size - np.count_nonzero(np.isfinite(part))) for part in parts)
     if bad:
         raise OutputError(f"{name} holds {bad} NaN or Inf values: nothing was written; the reconstruction diverged")
+
+
+def _appear(temporary: Path, target: Path) -> None:
+    """The temporary under the target's name, if nothing has it."""
+    try:
+        target.hardlink_to(temporary)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if target.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        temporary.replace(target)
+    else:
+        temporary.unlink()
 
 
 def _temporary_name(name: str) -> str:

@@ -2,12 +2,12 @@
 
 import math
 import os
-import re
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from bayesmri.bounded import one_line as one_line
 from bayesmri.errors import BayesMRIError, ConfigError, FormatError
 
 DEFAULT_BUDGET = 8 * 2**30
@@ -83,13 +83,6 @@ def is_folder(path: Path) -> bool:
         return path.is_dir()
     except (OSError, ValueError):  # a name too long, or with a null byte
         return False
-
-
-def one_line(text: object, *, limit: int = 300) -> str:
-    """Printable characters only, on one line: strings from files may hold escapes that a terminal would obey."""
-    flat = re.sub(r"\s+", " ", str(text)).strip()
-    clean = "".join(c if c.isprintable() else "?" for c in flat[: 4 * limit])
-    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
 def sizes(shape: Sequence[int]) -> str:

@@ -1,11 +1,10 @@
 """`auto` as a model: the shipped one for the coils and the acceleration of the data at hand."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from bayesmri.kspace import KSpace
 from bayesmri.recon.request import Options
-from bayesmri.zoo import AUTO, FORMER, choose, reason
+from bayesmri.zoo import AUTO, FORMER, choose, reason, shadowed, shipped
 
 
 def chosen(options: Options, kspace: KSpace) -> tuple[Options, str | None]:
@@ -20,9 +19,15 @@ def chosen(options: Options, kspace: KSpace) -> tuple[Options, str | None]:
     return replace(options, model=str(model.path)), reason(model, coils=coils, acceleration=R)
 
 
+def own_names(options: Options) -> list[str]:
+    """A sentence where a local model has the name of a shipped one, which was taken."""
+    said = shadowed(options.model) if isinstance(options.model, str) else None
+    return [] if said is None else [said]
+
+
 def renamed(options: Options) -> list[str]:
     """A sentence where a model's former name was given."""
     name = options.model
-    if not isinstance(name, str) or name not in FORMER or Path(name).exists():
+    if not isinstance(name, str) or name not in FORMER or name in {model.name for model in shipped()}:
         return []
     return [f"{name} was replaced by {FORMER[name]}, which takes one coil and any array, and was taken"]

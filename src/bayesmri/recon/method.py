@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -94,7 +93,7 @@ def make_method(options: Options) -> Method:
     """The method that the options name, ready on its device."""
     device = check_device(options.device)
     if options.model is not None:
-        model = options.model if isinstance(options.model, Model) else load_model(Path(options.model))
+        model = options.model if isinstance(options.model, Model) else load_model(options.model)
         return learned(model, model_name(options.model), device, coils=options.coils)
     prepare = _as_it_is if options.coils is None else partial(compress_coils, Q=options.coils)
     method = _baseline(options)

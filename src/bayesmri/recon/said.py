@@ -7,7 +7,7 @@ from bayesmri.kspace import KSpace
 from bayesmri.messages import NOTHING, Messages, noted, warned
 from bayesmri.physics.espirit import FEWEST
 from bayesmri.physics.pattern import centre_run, kind_of
-from bayesmri.recon.choice import renamed
+from bayesmri.recon.choice import own_names, renamed
 from bayesmri.recon.method import Method
 from bayesmri.recon.request import Options
 
@@ -32,7 +32,7 @@ def messages(
     choice: what `auto` chose. outside: what `outside_of` found. bound_note: why there is no error bound.
     coil_lines: central lines that sensitivities are learned from, None where none are wanted.
     """
-    model = choice_note(choice) + noted(*renamed(asked))
+    model = choice_note(choice) + noted(*renamed(asked), *own_names(asked))
     model += warned(*extrapolation(method.accelerations, kspace.acceleration), *_unlike(method, outside))
     if method.training is not None and method.familiar is None:
         model += noted(

@@ -26,6 +26,8 @@ from bayesmri.recon.said import choice_note
 from bayesmri.recon.simulated import measured
 from bayesmri.recon.simulated import phantom_images as phantom_images
 from bayesmri.recon.undersample import as_sampled, left_out, single_coil, undersample
+from bayesmri.runs import locate
+from bayesmri.zoo import FOLDER as SHIPPED
 
 
 def simulate_images(
@@ -108,10 +110,18 @@ def reconstruct_to(
         "file": inputs[0].name,
         **facts(result),
         **({} if choice is None else {"chosen": choice}),
+        **({} if result.model_file is None else {"model_file": _model_facts(options, result.model_file)}),
         **sampling_facts(kspace),
         "outputs": [str(path) for path in [*targets.values(), *([] if dicom is None else [dicom.folder])]],
         **said.as_json(),
     }
+
+
+def _model_facts(options: Options, seen: Seen) -> dict[str, str]:
+    """Which file the model was: shipped, or where it lies; and the checksum of its JSON, as it was loaded."""
+    path = locate(options.model) if isinstance(options.model, str) else Path(seen.name)
+    shipped = path.parent.resolve() == SHIPPED.resolve()
+    return {**asdict(seen), "place": "shipped with bayesmri" if shipped else str(path.parent / seen.name)}
 
 
 def _recon_provenance(

@@ -33,6 +33,7 @@ from bayesmri.regularizers.tv import LAMBDA, TVCore
 
 ZeroMean = Literal["filter", "channel", "off"]
 Init = Literal["normal", "positive", "identity"]
+MOST_MACROBLOCKS, MOST_SCALES = 64, 12  # an image halved twelve times is a pixel; more is a mistyped number
 _MEAN_AXES: dict[ZeroMean, tuple[int, ...]] = {"filter": (1, 2, 3), "channel": (2, 3)}
 
 
@@ -70,6 +71,11 @@ class TDVConfig:
         for name in ("Q", "features", "macroblocks", "scales"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"got a TDV with {name} = {getattr(self, name)}, expected at least 1")
+        if self.macroblocks > MOST_MACROBLOCKS or self.scales > MOST_SCALES:
+            raise ConfigError(
+                f"got a TDV of {self.macroblocks} macroblocks and {self.scales} scales, expected at most "
+                f"{MOST_MACROBLOCKS} and {MOST_SCALES}"
+            )
         if self.zero_mean not in get_args(ZeroMean):
             raise ConfigError(f"got a TDV with zero_mean = {self.zero_mean!r}, expected one of {get_args(ZeroMean)}")
         if self.init not in get_args(Init):

@@ -114,7 +114,7 @@ def _begin(config: TrainConfig, out: Path, device: torch.device, *, resume: bool
 def _first(config: TrainConfig, device: torch.device) -> State:
     """The state before the first update, from other runs where the configuration names some."""
     names = (config.train.init_from, config.train.init_L_from)
-    origin, of_L = (None if name is None else load_model(Path(name)) for name in names)
+    origin, of_L = (None if name is None else load_model(name) for name in names)
     return states.start(config, origin, origin_of_L=of_L, device=device)
 
 

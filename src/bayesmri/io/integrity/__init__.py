@@ -1,0 +1,1 @@
+"""Files that prove themselves: replaced without a gap, sealed by checksums, known as a set."""

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from bayesmri.physics.coil_operator import CoilOperator
+from bayesmri.physics.columns import CoilColumns, Plan, idle, plans, row_prox
 from bayesmri.physics.conjugate_gradients import Known, shifted_conjugate_gradients
 from bayesmri.physics.fidelity import prox_data
 from bayesmri.physics.fourier import ifft2c
@@ -31,11 +32,17 @@ State = tuple[Tensor, ...]
 class DataTerm(ABC):
     """D(·, z) = ½‖A · − z‖² of slices z, complex (B, Q, H, W), zero-filled.
 
-    mask: bool (W,), (H, W) or (B, 1, 1 or H, W).
+    mask: bool (W,), (H, W) or (B, 1, 1 or H, W). plain: by torch alone, which `bench` compares with.
     """
 
     z: Tensor
     mask: Tensor
+    plain: bool
+
+    @cached_property
+    def _plans(self) -> tuple[Plan, ...] | None:
+        """Where the mask keeps whole columns, on a CPU."""
+        return None if self.plain else plans(self.z, self.mask)
 
     @abstractmethod
     def start(self) -> State:
@@ -57,6 +64,18 @@ class DataTerm(ABC):
     def images(self, state: State) -> Tensor:
         """The coil images x, complex (B, Q, H, W)."""
 
+    @final
+    @cached_property
+    def _zero_filled(self) -> Tensor:
+        return ifft2c(self.z)
+
+    @final
+    def _closed_form(self, v: Tensor, h: Tensor | float) -> Tensor:
+        """prox_{hD}(v) for A = M F."""
+        if self._plans is not None and idle(v, h, self.z):
+            return row_prox(v, self._zero_filled, self._plans, h)
+        return prox_data(v, self.z, self.mask, h)
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -69,15 +88,16 @@ class Channels(DataTerm):
     z: Tensor
     mask: Tensor
     x0: Tensor | None = None
+    plain: bool = False
 
     def __post_init__(self) -> None:
         check_mask(self.z, self.mask)
 
     def start(self) -> State:
-        return (ifft2c(self.z) if self.x0 is None else self.x0,)
+        return (self._zero_filled if self.x0 is None else self.x0,)
 
     def prox(self, v: Tensor, h: Tensor | float, before: State) -> State:
-        return (prox_data(v, self.z, self.mask, h),)
+        return (self._closed_form(v, h),)
 
     def for_reg(self, x: Tensor) -> Tensor:
         return x
@@ -96,15 +116,16 @@ class Separate(DataTerm):
 
     z: Tensor
     mask: Tensor
+    plain: bool = False
 
     def __post_init__(self) -> None:
         check_mask(self.z, self.mask)
 
     def start(self) -> State:
-        return (ifft2c(self.z),)
+        return (self._zero_filled,)
 
     def prox(self, v: Tensor, h: Tensor | float, before: State) -> State:
-        return (prox_data(v, self.z, self.mask, h),)
+        return (self._closed_form(v, h),)
 
     def for_reg(self, x: Tensor) -> Tensor:
         return x.unsqueeze(-3)
@@ -128,6 +149,7 @@ class Coupled(DataTerm):
     mask: Tensor
     s: Tensor
     steps: int = PROX_STEPS
+    plain: bool = False
     A: CoilOperator = field(init=False, repr=False)
     b: Tensor = field(init=False, repr=False)
 
@@ -146,12 +168,21 @@ class Coupled(DataTerm):
         """Once for all samples of a slice."""
         zero, h = torch.zeros_like(self.b), 1 / WEIGHT
         with torch.no_grad():
-            return shifted_conjugate_gradients(self.A.normal, h * self.b, Known(zero, zero), h=h, steps=START_STEPS)
+            return self._solved(zero, h, (zero, zero), START_STEPS)
 
     def prox(self, v: Tensor, h: Tensor | float, before: State) -> State:
         """(Id + hA*A)⁻¹(v + hA*z), from the state before and A*A of it."""
-        known = Known(*before)
-        return shifted_conjugate_gradients(self.A.normal, v + h * self.b, known, h=h, steps=self.steps)
+        return self._solved(v, h, before, self.steps)
+
+    def _solved(self, v: Tensor, h: Tensor | float, before: State, steps: int) -> State:
+        x, Nx = before
+        if self._columns is not None and idle(v, h, x, Nx, self.s, self.z):
+            return self._columns.prox(v, self.b, (x, Nx), h=h, steps=steps)
+        return shifted_conjugate_gradients(self.A.normal, v + h * self.b, Known(x, Nx), h=h, steps=steps)
+
+    @cached_property
+    def _columns(self) -> CoilColumns | None:
+        return None if self._plans is None else CoilColumns.of(self._plans, self.s)
 
     def for_reg(self, x: Tensor) -> Tensor:
         return x.unsqueeze(-3)

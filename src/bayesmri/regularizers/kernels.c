@@ -2,64 +2,7 @@
 
    Features come in blocks of 16, one vector each. native.py compiles this once per machine; conv.py and blocks.py say the
    same in torch. Every row of an output is computed by itself: bands of rows give the same bits as the whole. */
-#include <stdint.h>
-#include <string.h>
-
-#define B 16
-typedef float V __attribute__((vector_size(64), aligned(4)));
-typedef int32_t I __attribute__((vector_size(64), aligned(4)));
-#ifdef __AVX512F__
-#define P 24 /* pixels at a time: as many as there are registers for */
-#else
-#define P 6
-#endif
-
-enum { PLAIN, PHI, UNIFORM };         /* input x as it is; φ(x); φ′(x) times an image that is constant but at its edges */
-enum { STORE, ADD, TIMES_PHI_PRIME, ADD_SAME }; /* output y as it is; y + other; y φ′(other); y + the same for all pixels */
-
-static inline V load(const float *x) { return *(const V *)x; }
-static inline void store(float *x, V v) { *(V *)x = v; }
-
-/* φ(u) = ½ log(1 + u²) */
-static inline V phi(V u) {
-  V s = u * u, t = s + 1.0f;
-  I bits = (I)t, e = (bits - 0x3f3504f3) >> 23;
-  V m = (V)(bits - (e << 23)) - 1.0f;           /* t = (1 + m) 2^e, 1 + m between √½ and √2 */
-  m += (s - (t - 1.0f)) * (V)((127 - e) << 23); /* what rounding took from 1 + u² */
-  V y = 7.0376836292e-2f * m - 1.1514610310e-1f;
-  y = y * m + 1.1676998740e-1f;
-  y = y * m - 1.2420140846e-1f;
-  y = y * m + 1.4249322787e-1f;
-  y = y * m - 1.6668057665e-1f;
-  y = y * m + 2.0000714765e-1f;
-  y = y * m - 2.4999993993e-1f;
-  y = y * m + 3.3333331174e-1f;
-  y = (y * m - 0.5f) * m * m + m;
-  return 0.5f * (y + __builtin_convertvector(e, V) * 6.93147180559945e-1f);
-}
-
-/* φ′(u) = u / (1 + u²) */
-static inline V phi_prime(V u) { return u / (u * u + 1.0f); }
-
-/* One tap of a stencil: the pixel it reads for the first output, and its weights (inputs, 16). */
-typedef struct { const float *x, *w; } Tap;
-
-static inline __attribute__((always_inline)) void block(const Tap *taps, int n_taps, int inputs, int step, float *out,
-                                                        int to, int pixels) {
-  V acc[P];
-#pragma GCC unroll 32
-  for (int p = 0; p < pixels; p++) acc[p] = (V){0};
-  for (int t = 0; t < n_taps; t++) {
-    const float *x = taps[t].x, *w = taps[t].w;
-    for (int c = 0; c < inputs; c++) {
-      V k = load(w + B * c);
-#pragma GCC unroll 32
-      for (int p = 0; p < pixels; p++) acc[p] += x[p * step + c] * k;
-    }
-  }
-#pragma GCC unroll 32
-  for (int p = 0; p < pixels; p++) store(out + p * to, acc[p]);
-}
+#include "kernels.h"
 
 /* n outputs, `to` floats apart, of inputs `step` floats apart. */
 static void stencil(const Tap *taps, int n_taps, int inputs, int step, float *out, int to, int n) {
@@ -97,7 +40,7 @@ static void stencil(const Tap *taps, int n_taps, int inputs, int step, float *ou
 #define HIGH1 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
 
 /* The sums of the entries of 16 vectors, as one vector. */
-static inline V sums(const V *a) {
+INLINE V sums(const V *a) {
   V b[8], c[4];
   for (int i = 0; i < 8; i++) b[i] = FOLD(a[2 * i], a[2 * i + 1], 8);
   for (int i = 0; i < 4; i++) c[i] = FOLD(b[2 * i], b[2 * i + 1], 4);
@@ -137,16 +80,6 @@ static void products(const Tap *taps, int n_taps, int inputs, float *out, int ou
     }
 }
 
-static void leave(float *out, const float *y, const float *other, int n, int outputs, int post) {
-  if (post == STORE) memcpy(out, y, n * sizeof(float));
-  else if (post == ADD)
-    for (int i = 0; i < n; i += B) store(out + i, load(y + i) + load(other + i));
-  else if (post == TIMES_PHI_PRIME)
-    for (int i = 0; i < n; i += B) store(out + i, load(y + i) * phi_prime(load(other + i)));
-  else
-    for (int i = 0; i < n; i += B) store(out + i, load(y + i) + load(other + i % outputs));
-}
-
 /* Kernels k (outputs, inputs, 3, 3), or the other way round where they are transposed, in the order the stencils read:
    (outputs/16, 9, inputs, 16), for fewer than 16 outputs (9, outputs, inputs). */
 static void pack(float *w, const float *k, int inputs, int outputs, int transposed) {
@@ -158,40 +91,20 @@ static void pack(float *w, const float *k, int inputs, int outputs, int transpos
       }
 }
 
-/* Rows of x or φ(x) as they are needed, one pixel repeated on either side; three are held. */
-typedef struct { const float *x; float *rows; int H, W, inputs, pre, have; } Ring;
-
-static inline float *padded(Ring *a, int r) { return a->rows + (r + 3) % 3 * (a->W + 2L) * a->inputs; }
-
-static void read_rows(Ring *a, int top) { /* top, top + 1, top + 2 */
-  long inner = (long)a->W * a->inputs;
-  for (a->have = a->have < top - 1 ? top - 1 : a->have; a->have < top + 2;) {
-    int r = ++a->have, source = r < 0 ? 0 : r >= a->H ? a->H - 1 : r;
-    float *row = padded(a, r), *to = row + a->inputs;
-    const float *from = a->x + source * inner;
-    if (a->pre == PLAIN) memcpy(to, from, inner * sizeof(float));
-    else
-      for (long i = 0; i < inner; i += B) store(to + i, phi(load(from + i)));
-    memcpy(row, to, a->inputs * sizeof(float));
-    memcpy(to + inner, to + inner - a->inputs, a->inputs * sizeof(float));
-  }
-}
-
 /* Rows first … last − 1 of k ∗ P x at every `stride`-th pixel, P the padding that repeats the edge.
-   x (H, W, inputs); k (outputs, inputs, 3, 3); scratch: 3 (W + 2) inputs + W outputs + 9 inputs outputs. */
+   x (H, W, inputs); k (outputs, inputs, 3, 3); scratch: 3 (W + 8) inputs + W outputs + 9 inputs outputs. */
 void conv3x3(const float *x, const float *k, const float *other, float *out, int H, int W, int inputs, int outputs,
              int stride, int pre, int post, int first, int last, float *scratch) {
-  Ring a = {x, scratch, H, W, inputs, pre, -9};
-  float *y = scratch + 3 * (W + 2L) * inputs, *w = y + (long)W * outputs;
+  Lines a = {x, NULL, scratch, H, W, inputs, pre, 1, 3, NONE};
+  float *y = scratch + 3 * (W + 8L) * inputs, *w = y + (long)W * outputs;
   int n = (W + stride - 1) / stride;
   pack(w, k, inputs, outputs, 0);
   for (int r = first; r < last; r++) {
     int top = r * stride - 1;
-    read_rows(&a, top);
     for (int o = 0; o < outputs / B; o++) {
       Tap taps[9];
       for (int t = 0; t < 9; t++)
-        taps[t] = (Tap){padded(&a, top + t / 3) + t % 3 * inputs, w + (o * 9L + t) * inputs * B};
+        taps[t] = (Tap){line(&a, top + t / 3) + t % 3 * inputs, w + (o * 9L + t) * inputs * B};
       stencil(taps, 9, inputs, stride * inputs, y + o * B, outputs, n);
     }
     long place = (long)r * n * outputs;
@@ -199,7 +112,7 @@ void conv3x3(const float *x, const float *k, const float *other, float *out, int
   }
 }
 
-static inline __attribute__((always_inline)) void outer(const float *x, const float *g, float *w, int channels, int step,
+INLINE void outer(const float *x, const float *g, float *w, int channels, int step,
                                                         int outputs, int n) {
   V acc[B];
 #pragma GCC unroll 16
@@ -214,18 +127,17 @@ static inline __attribute__((always_inline)) void outer(const float *x, const fl
 }
 
 /* The gradient of ⟨g, conv3x3(x)⟩ in k, (outputs, inputs, 3, 3), from rows first … last − 1 of g (h, w, outputs).
-   scratch: 3 (W + 2) inputs + 9 inputs outputs. */
+   scratch: 3 (W + 8) inputs + 9 inputs outputs. */
 void kernel3x3(const float *x, const float *g, float *k, int H, int W, int inputs, int outputs, int stride, int pre,
                int first, int last, float *scratch) {
-  Ring a = {x, scratch, H, W, inputs, pre, -9};
-  float *w = scratch + 3 * (W + 2L) * inputs;
+  Lines a = {x, NULL, scratch, H, W, inputs, pre, 1, 3, NONE};
+  float *w = scratch + 3 * (W + 8L) * inputs;
   int n = (W + stride - 1) / stride, step = stride * inputs;
   memset(w, 0, 9L * inputs * outputs * sizeof(float));
-  for (int r = first; r < last; r++) {
-    read_rows(&a, r * stride - 1);
+  for (int r = first; r < last; r++)
     for (int o = 0; o < outputs / B; o++)
       for (int t = 0; t < 9; t++) {
-        const float *from = padded(&a, r * stride - 1 + t / 3) + t % 3 * inputs;
+        const float *from = line(&a, r * stride - 1 + t / 3) + t % 3 * inputs;
         const float *seen = g + (long)r * n * outputs + o * B;
         float *to = w + (o * 9L + t) * inputs * B;
         if (inputs % B)
@@ -233,7 +145,6 @@ void kernel3x3(const float *x, const float *g, float *k, int H, int W, int input
         else
           for (int c = 0; c < inputs; c += B) outer(from + c, seen, to + c * B, B, step, outputs, n);
       }
-  }
   for (int o = 0; o < outputs; o++)
     for (int c = 0; c < inputs; c++)
       for (int t = 0; t < 9; t++)
@@ -254,28 +165,8 @@ void bend(const float *b, const float *u, float *t, long n) {
   for (long i = 0; i < n; i += B) store(t + i, phi_prime(load(u + i)) * load(b + i));
 }
 
-/* g of one slice and its padded rows: two pixels of zeros on either side. */
-typedef struct { const float *g, *edges; float *rows; int H, h, w, inputs, pre, held[3]; } Rows;
-
-static const float *row_of(Rows *a, int r) {
-  long width = (long)(a->w + 4) * a->inputs;
-  float *row = a->rows + r % 3 * width, *to = row + 2 * a->inputs;
-  if (a->held[r % 3] == r) return row;
-  a->held[r % 3] = r;
-  memset(row, 0, 2 * a->inputs * sizeof(float));
-  memset(row + width - 2 * a->inputs, 0, 2 * a->inputs * sizeof(float));
-  const float *from = a->g + (long)r * a->w * a->inputs;
-  if (a->pre == PLAIN) memcpy(to, from, (long)a->w * a->inputs * sizeof(float));
-  else
-    for (int c = 0; c < a->w; c++) { /* edges (4, 4, inputs): an image that is the same everywhere inside */
-      const float *e = a->edges + ((r == 0 ? 0 : r == a->h - 1 ? 3 : 1) * 4 + (c == 0 ? 0 : c == a->w - 1 ? 3 : 1)) * a->inputs;
-      for (int i = 0; i < a->inputs; i += B, from += B, to += B) store(to, phi_prime(load(from)) * load(e + i));
-    }
-  return row;
-}
-
 /* Row r of kᵀ ∗ g before its edges are folded, W + 2 pixels, columns folded: y[0 … W − 1] follow at y + outputs. */
-static void spread_row(Rows *a, const float *w, int r, int W, int outputs, int stride, float *y) {
+static void spread_row(Lines *a, const float *w, int r, int W, int outputs, int stride, float *y) {
   int blocks = outputs < B ? 1 : outputs / B, step = outputs < B ? outputs : B;
   memset(y, 0, (long)(W + 2) * outputs * sizeof(float));
   for (int phase = 0; phase < stride; phase++)
@@ -284,8 +175,8 @@ static void spread_row(Rows *a, const float *w, int r, int W, int outputs, int s
       int n_taps = 0;
       for (int t = 0; t < 9; t++) {
         int row = r - t / 3, column = phase - t % 3;
-        if (row < 0 || row % stride || row / stride >= a->h || column % stride) continue;
-        taps[n_taps++] = (Tap){row_of(a, row / stride) + (long)(column / stride + 2) * a->inputs,
+        if (row < 0 || row % stride || row / stride >= a->H || column % stride) continue;
+        taps[n_taps++] = (Tap){line(a, row / stride) + (long)(column / stride + 2) * a->inputs,
                                w + (o * 9L + t) * a->inputs * step};
       }
       int n = (W + 2 - phase + stride - 1) / stride;
@@ -301,12 +192,12 @@ static void spread_row(Rows *a, const float *w, int r, int W, int outputs, int s
 
 /* Rows first … last − 1 of the adjoint of `conv3x3` on images (H, W, outputs).
    g (⌈H/stride⌉, ⌈W/stride⌉, inputs); k (inputs, outputs, 3, 3), with fewer than 16 outputs for stride 1 alone;
-   scratch: 3 (W + 4) inputs + 2 (W + 2) outputs + 9 inputs outputs. */
+   scratch: 3 (⌈W/stride⌉ + 8) inputs + 2 (W + 2) outputs + 9 inputs outputs. */
 void spread3x3(const float *g, const float *edges, const float *k, const float *other, float *out, int H, int W, int inputs,
                int outputs, int stride, int pre, int post, int first, int last, float *scratch) {
   int w = (W + stride - 1) / stride;
-  Rows a = {g, edges, scratch, H, (H + stride - 1) / stride, w, inputs, pre, {-1, -1, -1}};
-  float *y = scratch + 3L * (w + 4) * inputs, *more = y + (W + 2L) * outputs, *packed = more + (W + 2L) * outputs;
+  Lines a = {g, edges, scratch, (H + stride - 1) / stride, w, inputs, pre, 2, 3, NONE};
+  float *y = scratch + 3L * (w + 8) * inputs, *more = y + (W + 2L) * outputs, *packed = more + (W + 2L) * outputs;
   pack(packed, k, inputs, outputs, 1);
   for (int r = first; r < last; r++) {
     spread_row(&a, packed, r + 1, W, outputs, stride, y);

@@ -1,16 +1,9 @@
-"""The 3x3 convolutions of `conv.py` in C (`kernels.c`), with φ, φ′ and sums fused in: compiled once per machine.
+"""The 3x3 convolutions of `conv.py` in C (`kernels.c`, `winograd.c`), with φ, φ′ and sums fused in.
 
 Optional: without a C compiler, on other devices and in other precisions the plain path runs, slower but equal.
 """
 
 import ctypes
-import hashlib
-import logging
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -20,16 +13,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from bayesmri.machine.kernels import compiled
 from bayesmri.machine.workers import n_bands
 
-_log = logging.getLogger(__name__)
-SOURCE = Path(__file__).with_name("kernels.c")
-FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "winograd.c", "kernels.h"))
 BLOCK = 16  # features of a vector
-SWITCH = "BAYESMRI_KERNELS"  # "off" takes the plain path
 PLAIN, PHI, UNIFORM = range(3)
 STORE, ADD, TIMES_PHI_PRIME, ADD_SAME = range(4)
 BAND = 64  # rows whose products are summed by themselves
+TILE = 4  # rows at a time
 FEW_ROWS = 32  # of a band: with fewer, a second thread is not worth its start
 
 
@@ -51,12 +43,16 @@ def conv(
     n_out, n_in = k.shape[:2]
     x, k = _last(x), k.contiguous()
     out = _room((len(x), n_out, -(-H // stride), -(-W // stride)), other)
-    scratch = 3 * (W + 2) * n_in + W * n_out + 9 * n_in * n_out
+    tiled = _tiled(stride, n_in, n_out)
+    scratch = _tiled_scratch(W, n_in, n_out) if tiled else 3 * (W + 8) * n_in + W * n_out + 9 * n_in * n_out
 
     def band(b: int, first: int, last: int) -> None:
         room = torch.empty(scratch)
-        rest = (H, W, n_in, n_out, stride, pre, post, first, last)
-        _call("conv3x3", _at(x, b), k.data_ptr(), _at(out, b), _at(out, b), *rest, room.data_ptr())
+        arrays, sizes, rest = (_at(x, b), k.data_ptr(), _at(out, b), _at(out, b)), (H, W, n_in, n_out), (pre, post)
+        if tiled:
+            _call("winograd3x3", *arrays, *sizes, *rest, first, last, room.data_ptr())
+        else:
+            _call("conv3x3", *arrays, *sizes, stride, *rest, first, last, room.data_ptr())
 
     _bands(band, len(x), out.shape[-2])
     return out
@@ -83,15 +79,20 @@ def spread(
     g, k = _last(g), k.contiguous()
     same = None if post != ADD_SAME or other is None else other.contiguous()
     out = _room((len(g), n_out, H, W), None if post == ADD_SAME else other)
-    scratch = 3 * (W + 4) * n_in + 2 * (W + 2) * n_out + 9 * n_in * n_out
+    tiled = _tiled(stride, n_in, n_out)
+    plain = 3 * (-(-W // stride) + 8) * n_in + 2 * (W + 2) * n_out + 9 * n_in * n_out
+    scratch = _tiled_scratch(W, n_in, n_out) if tiled else plain
     edges = None if edges is None else _last(edges.expand(len(g), -1, -1, -1))
     pre = PLAIN if edges is None else UNIFORM
 
     def band(b: int, first: int, last: int) -> None:
         room = torch.empty(scratch)
-        rest = (H, W, n_in, n_out, stride, pre, post, first, last)
         onto = _at(out, b) if same is None else same.data_ptr()
-        _call("spread3x3", _at(g, b), _at(edges, b), k.data_ptr(), onto, _at(out, b), *rest, room.data_ptr())
+        arrays, sizes = (_at(g, b), _at(edges, b), k.data_ptr(), onto, _at(out, b)), (H, W, n_in, n_out)
+        if tiled:
+            _call("winograd_spread3x3", *arrays, *sizes, pre, post, first, last, room.data_ptr())
+        else:
+            _call("spread3x3", *arrays, *sizes, stride, pre, post, first, last, room.data_ptr())
 
     _bands(band, len(g), H)
     return out
@@ -104,7 +105,7 @@ def kernel_gradient(x: Tensor, g: Tensor, *, stride: int = 1, pre: int = PLAIN) 
     n_in, n_out, h = x.shape[1], g.shape[1], g.shape[2]
     cuts = [*range(0, h, BAND), h]
     parts = torch.empty(len(x), len(cuts) - 1, n_out, n_in, 3, 3)
-    scratch = 3 * (W + 2) * n_in + 9 * n_in * n_out
+    scratch = 3 * (W + 8) * n_in + 9 * n_in * n_out
 
     def band(b: int, first: int, last: int) -> None:
         room, to = torch.empty(scratch), parts[b, first // BAND]
@@ -130,10 +131,19 @@ def bend_back(a: Tensor, b: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     return a, b
 
 
+def _tiled(stride: int, n_in: int, n_out: int) -> bool:
+    """Whether Winograd's tiles fit."""
+    return stride == 1 and n_in % BLOCK == 0 and n_out % BLOCK == 0
+
+
+def _tiled_scratch(W: int, n_in: int, n_out: int) -> int:
+    return (W + 8) * (6 * n_in + 4 * n_out) + 36 * n_in * n_out + 732 * n_in + 576 * n_out + 2304
+
+
 def _bands(work: Callable[[int, int, int], None], images: int, rows: int) -> None:
     """work(image, first row, last row) for all rows, on as many threads as torch would take; the bits do not change."""
     n = max(1, min(n_bands(), rows // FEW_ROWS))
-    cuts = [rows * i // n for i in range(n + 1)]
+    cuts = [*(rows * i // n // TILE * TILE for i in range(n)), rows]
     _run(work, [(b, first, last) for b in range(images) for first, last in pairwise(cuts)])
 
 
@@ -182,52 +192,19 @@ def _call(name: str, *values: int | None) -> None:
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The compiled kernels; None, and one line in the log, where they cannot be had."""
-    if os.environ.get(SWITCH) == "off":
-        return None
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        _log.warning("no C compiler found: the regularizer runs by torch alone, slower but equal")
-        return None
-    try:
-        return _typed(ctypes.CDLL(str(_compiled(compiler))))
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # no home folder is a RuntimeError
-        reason = str(error).partition("\n")[0]
-        _log.warning("the kernels do not compile (%s): the regularizer runs by torch alone, slower but equal", reason)
-        return None
+    """The compiled kernels; None where they cannot be had."""
+    found = compiled(*SOURCES)
+    return None if found is None else _typed(found)
 
 
 def _typed(found: ctypes.CDLL) -> ctypes.CDLL:
     pointer, number = ctypes.c_void_p, ctypes.c_int
     found.conv3x3.argtypes = [pointer] * 4 + [number] * 9 + [pointer]
     found.spread3x3.argtypes = [pointer] * 5 + [number] * 9 + [pointer]
+    found.winograd3x3.argtypes = [pointer] * 4 + [number] * 8 + [pointer]
+    found.winograd_spread3x3.argtypes = [pointer] * 5 + [number] * 8 + [pointer]
     found.kernel3x3.argtypes = [pointer] * 3 + [number] * 8 + [pointer]
     found.bend.argtypes = found.bend_back.argtypes = [pointer] * 3 + [ctypes.c_long]
-    for name in ("conv3x3", "spread3x3", "kernel3x3", "bend", "bend_back"):
+    for name in ("conv3x3", "spread3x3", "winograd3x3", "winograd_spread3x3", "kernel3x3", "bend", "bend_back"):
         getattr(found, name).restype = None
     return found
-
-
-def _compiled(compiler: str) -> Path:
-    """The library in the user's cache, by what it was made of: source, flags, compiler and processor."""
-    made_of = "\n".join((SOURCE.read_text(encoding="utf-8"), *FLAGS, compiler, _processor()))
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayesmri"
-    target = home / f"kernels-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.so"
-    if target.is_file():
-        return target
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.TemporaryDirectory(dir=home) as folder:
-        fresh = Path(folder) / target.name
-        command = [*compiler.split(), *FLAGS, "-o", str(fresh), str(SOURCE)]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
-        fresh.replace(target)
-    return target
-
-
-def _processor() -> str:
-    """What -march=native means here: homes are shared between machines."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return platform.machine() + platform.processor()
-    return "".join(next((line for line in lines if line.startswith(name)), "") for name in ("model name", "flags"))

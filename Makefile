@@ -61,6 +61,7 @@ APT := env DEBIAN_FRONTEND=noninteractive apt-get -y -qq \
   -o Acquire::Retries=2 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o DPkg::Lock::Timeout=60
 fetch = { timeout -k 9 90 $(APT) update && timeout -k 9 180 $(APT) install --download-only $(1) \
   && timeout -k 9 900 $(APT) install $(1); } </dev/null >/dev/null 2>&1
+DICOMWEB := /usr/share/orthanc/plugins/libOrthancDicomWeb.so
 oracles:
 	@{ command -v bart && command -v ismrmrd_generate_cartesian_shepp_logan; } >/dev/null \
 	  || $(call fetch,bart ismrmrd-tools) \
@@ -71,6 +72,9 @@ oracles:
 	@{ command -v dciodvfy && command -v dcm2niix; } >/dev/null \
 	  || $(call fetch,dicom3tools dcm2niix) \
 	  || echo "dicom3tools and dcm2niix could not be installed: the tests that validate DICOM will be skipped"
+	@{ command -v Orthanc || test -x /usr/sbin/Orthanc; } >/dev/null && test -e $(DICOMWEB) \
+	  || $(call fetch,orthanc orthanc-dicomweb) \
+	  || echo "Orthanc could not be installed: the tests with a real archive will be skipped"
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bayesmri needs Python 3.11 or newer")'

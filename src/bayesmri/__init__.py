@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bayesmri.complexes import rss as rss
     from bayesmri.io.dicom_out.write import write_dicom as write_dicom
     from bayesmri.io.formats import read as read
+    from bayesmri.io.pacs.send import send_dicom as send_dicom
     from bayesmri.kspace import Header as Header
     from bayesmri.kspace import Images as Images
     from bayesmri.kspace import KSpace as KSpace
@@ -101,6 +102,7 @@ _HOMES = {
     "rss": "complexes",
     "save_model": "api",
     "sensitivity_sets": "physics.sense",
+    "send_dicom": "io.pacs.send",
     "simulate": "api",
     "train": "api",
     "undersample": "api",

@@ -39,6 +39,10 @@ class OutputError(BayesMRIError):
     """A result that cannot be written where it was asked for."""
 
 
+class NetworkError(BayesMRIError):
+    """Another machine that does not answer, refuses, or breaks off."""
+
+
 class MissingExtraError(BayesMRIError):
     """An optional dependency that is not installed; the message names the extra."""
 

@@ -79,6 +79,7 @@ def _everyday() -> list[tuple[str, str]]:
         ("inspect", "Example: bayesmri inspect scan.h5"),
         ("recon", "Example: bayesmri recon knee.h5 -o knee_tv.h5 --method tv --acceleration 4 --png"),
         ("export", "Example: bayesmri export knee_r4.recon.h5 --dicom knee_r4 --like scanner_series/"),
+        ("send", "Example: bayesmri send knee_r4 --to localhost:4242 --called ORTHANC"),
         ("report", "Example: bayesmri report knee_r4.recon.h5 -o knee_r4.html"),
         ("whatif", "Example: bayesmri whatif scan.h5 --erase 120,96,4 --model auto -o out.h5 --png"),
         ("evaluate", "Example: bayesmri evaluate --data val/ --methods tv,runs/small --acceleration 4"),

@@ -14,6 +14,7 @@ import numpy as np
 from bayesmri.errors import ConfigError, DataError, FormatError
 from bayesmri.io.atomic import atomic_path, check_target
 from bayesmri.io.guard import byte_budget, one_line
+from bayesmri.io.pacs.address import parse_address
 from bayesmri.recon.files import Progress, check_ending
 from bayesmri.stream import layout
 from bayesmri.stream.messages import CLOSED, Close, Image, Text, packed_line, packed_name, packed_text, read_message
@@ -44,7 +45,7 @@ def stream_file(
     """
     check_target(out, path, force=force)
     check_ending(out)
-    host, port = parse_address(server)
+    host, port = parse_address(server, such="localhost:9002")
     recording = read_recording(path, trusted=trusted)
     with _connected(host, port) as sock, progress(len(recording)) if progress else nullcontext(None) as advance:
         images, texts = _exchange(sock, recording, _greeting(name, parameters), wait, say, advance)
@@ -63,14 +64,6 @@ def stream_file(
         "texts": texts,
         "errors": errors,
     }
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """ "localhost:9002" → ("localhost", 9002); the host of an IPv6 address in brackets."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdecimal() or not 1 <= int(port[:6]) <= 65_535:
-        raise ConfigError(f"got the server {one_line(text, limit=80)}, expected host:port, such as localhost:9002")
-    return host.strip("[]"), int(port)
 
 
 def write_images(path: Path, xml: str, images: list[Image]) -> None:

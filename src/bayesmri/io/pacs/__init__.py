@@ -1,0 +1,1 @@
+"""DICOM files to an archive: by C-STORE, or over the web."""

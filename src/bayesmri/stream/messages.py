@@ -15,6 +15,7 @@ from bayesmri.stream import layout
 MOST_TEXT = 4 * 2**20  # bytes of a header, a configuration or a text; a real header has some ten thousand
 MOST_ATTRIBUTES = 2**20
 MOST_LINE = 256 * 2**20  # bytes of one acquisition: 65,535 samples of 512 channels
+MOST_IMAGE = 4 * 2**30
 OVERHEAD = 1024  # bytes that a line takes besides its numbers
 NO_COORDINATES: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
 
@@ -156,7 +157,10 @@ def _line(source: Source, allow: Allow) -> Line:
 
 def _waveform(source: Source) -> Skipped:
     head = np.frombuffer(source.take(layout.WAVEFORM_HEAD.itemsize), layout.WAVEFORM_HEAD)[0]
-    source.skip(4 * int(head["channels"]) * int(head["number_of_samples"]))
+    n = 4 * int(head["channels"]) * int(head["number_of_samples"])
+    if n > MOST_LINE:
+        raise FormatError(f"got a waveform of {human(n)}, expected at most {human(MOST_LINE)}: its header is damaged")
+    source.skip(n)
     return Skipped("waveforms")
 
 
@@ -173,6 +177,8 @@ def _image_head(source: Source) -> tuple[Any, int, int]:
     pixels = int(head["channels"]) * size
     for n in head["matrix_size"]:
         pixels *= int(n)
+    if pixels > MOST_IMAGE:
+        raise FormatError(f"got an image of {human(pixels)}, expected at most {human(MOST_IMAGE)}: it is damaged")
     return head, int(attributes), pixels
 
 

@@ -1,7 +1,10 @@
 """The listening socket: every client gets a thread, none more than its share, and all are told when the server goes."""
 
+import errno
+import select
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -12,11 +15,11 @@ from bayesmri.stream.limits import Limits
 from bayesmri.stream.messages import CLOSED, packed_text
 from bayesmri.stream.parameters import Terms
 from bayesmri.stream.session import Desk, Session, drain
-from bayesmri.stream.transport import TICK
 from bayesmri.stream.turns import Turns
 from bayesmri.stream.work import Studio
 
 STOP_SECONDS = 5.0
+TICK = 0.5  # seconds
 MOST_REFUSALS = 32  # of clients too many, each of whom is told in a thread of its own
 
 
@@ -32,22 +35,34 @@ class Server:
         self.sessions: dict[Session, threading.Thread] = {}
         self.refusing: list[threading.Thread] = []
         self.count = 0
-        self.stopping = threading.Event()
+        self.ear, self.bell = socket.socketpair()
 
     def serve(self) -> None:
         """Until `stop` is called, from a signal's handler or another thread."""
-        self.listening.settimeout(TICK)
+        self.listening.setblocking(False)
         try:
-            while not self.stopping.is_set():
-                with suppress(TimeoutError, ConnectionError):
-                    sock, _ = self.listening.accept()
-                    self._welcome(sock)
+            while self.ear not in (ready := select.select([self.listening, self.ear], [], [])[0]):
+                if ready:
+                    self._accept()
         finally:
             self.listening.close()
             self._leave()
+            self.ear.close()
+            self.bell.close()
 
     def stop(self) -> None:
-        self.stopping.set()
+        with suppress(OSError):  # where it has stopped already
+            self.bell.send(b"!")
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self.listening.accept()
+        except OSError as error:  # a client that left at once, or no file descriptor is left
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self.say("too many files are open: clients wait")
+                time.sleep(TICK)
+            return
+        self._welcome(sock)
 
     def _welcome(self, sock: socket.socket) -> None:
         self.sessions = {session: thread for session, thread in self.sessions.items() if thread.is_alive()}

@@ -80,6 +80,7 @@ class Session:
             how = f"gave up: {error}"
         except BayesMRIError as error:
             how = f"refused: {error}"
+            self.desk.turns.wait_for(self)  # what was complete before is sent
             self._text(f"error: {error}")
         except Exception as error:
             how = f"internal error, {type(error).__name__}"

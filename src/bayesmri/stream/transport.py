@@ -6,13 +6,13 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from bayesmri.errors import BayesMRIError
 from bayesmri.stream.layout import ID_BYTES
 from bayesmri.stream.limits import BYTES_PER_SECOND
 
 CHUNK = 1 << 20
-TICK = 0.5  # seconds
 
 
 class GoneError(BayesMRIError):
@@ -95,7 +95,11 @@ class Outgoing:
         """After all that was put; whether it left in time."""
         self.waiting.put(None)
         self.thread.join(seconds)
-        return not self.thread.is_alive() and not self.broken.is_set()
+        if self.thread.is_alive():
+            self.broken.set()
+            with suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
+        return not self.broken.is_set()
 
     def _run(self) -> None:
         try:

@@ -145,6 +145,12 @@ def streamed(address: tuple[str, int], path: Path, config: str = "") -> Client:
         return client.hear_out()
 
 
+def packed(lines: list[Any]) -> bytes:
+    """Lines of `mrd_line` as messages."""
+    kind = struct.pack("<H", 1008)
+    return b"".join(kind + line["head"].tobytes() + line["data"][0].tobytes() for line in lines)
+
+
 def series(client: Client, n: int = 1) -> list[Any]:
     return [image for image in client.images if image.image_series_index == n]
 

@@ -15,8 +15,10 @@ from ismrmrd.waveform import WaveformHeader
 import bayesmri
 from bayesmri.io.formats import read_kspace
 from bayesmri.io.mrd.choice import Choice
+from bayesmri.io.write_h5 import write_kspace
 from bayesmri.recon.request import Options
 from bayesmri.stream import layout
+from bayesmri.stream.client import stream_file
 from bayesmri.stream.parameters import Wish
 from reader_files import Complex, header_xml, mrd_line, random_kspace, write_mrd
 from stream_runs import FIRST, LAST, LAST_IN_MEASUREMENT, PLAIN, Client, acquisitions, pixels, series, serving, streamed
@@ -296,28 +298,37 @@ def test_a_slice_too_bright_for_its_series_has_a_scale_of_its_own_and_says_so(tm
     assert "BAYESMRI_Warnings" not in dim.meta
 
 
-def test_bound_and_expected_error_come_with_what_they_promise(tmp_path: Path) -> None:
-    from bayesmri.cli import main
-
-    knee, sent = str(tmp_path / "knee.h5"), tmp_path / "r4.h5"
-    assert main(["simulate", "--phantom", "knee", "--size", "96x96", "--snr", "30", "-o", knee]) == 0
-    assert main(["undersample", knee, "--acceleration", "4", "-o", str(sent)]) == 0
-    from bayesmri.stream.client import stream_file
-
+def test_the_bound_comes_with_what_it_promises(tmp_path: Path) -> None:
+    scan = bayesmri.undersample(bayesmri.simulate("knee", shape=(96, 96), snr_db=30, seed=1), 4)
+    sent = tmp_path / "knee.h5"
+    write_kspace(sent, scan, provenance={})
+    expected = bayesmri.reconstruct(scan, "auto")
+    assert expected.error_bound is not None
+    assert expected.error_std is not None
+    assert expected.calibration is not None
     with serving(Wish(Options(model="auto"))) as running:
-        made = stream_file(
-            sent, "{}:{}".format(*running.address), tmp_path / "out.h5", parameters={"pixels": "float32", "check": True}
-        )
-    expected = bayesmri.reconstruct(bayesmri.read(sent), "auto", check=True)
-    assert expected.expected is not None
+        address = "{}:{}".format(*running.address)
+        made = stream_file(sent, address, tmp_path / "out.h5", parameters={"pixels": "float32"})
+    assert made["series"] == {"1": 1, "3": 1, "4": 1}
     with ismrmrd.Dataset(str(tmp_path / "out.h5"), "dataset", mode="r") as file:
         found = {n: file.read_image(f"image_{n}", 0) for n in made["series"]}
     np.testing.assert_array_equal(pixels(found["1"]), expected.mean[0])
-    assert float(found["1"].meta["BAYESMRI_ExpectedPSNR"]) == pytest.approx(expected.expected.psnr, abs=0.01)
-    assert ("3" in found) == (expected.error_bound is not None)
-    if expected.error_bound is not None and expected.calibration is not None:
-        np.testing.assert_array_equal(pixels(found["3"]), expected.error_bound[0])
-        assert found["3"].meta["BAYESMRI_Guarantee"] == expected.calibration.guarantee
+    np.testing.assert_array_equal(pixels(found["3"]), expected.error_bound[0])
+    np.testing.assert_array_equal(pixels(found["4"]), expected.error_std[0])
+    assert found["3"].meta["BAYESMRI_Guarantee"] == expected.calibration.guarantee
+    assert found["3"].meta["BAYESMRI_Level"] == "0.9"
+
+
+def test_the_expected_error_comes_where_it_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    write_kspace(path, bayesmri.undersample(bayesmri.simulate("knee", shape=(48, 48), snr_db=30), 2), provenance={})
+    expected = bayesmri.check(read_kspace(path), "tv")
+    with serving() as running:
+        address = "{}:{}".format(*running.address)
+        stream_file(path, address, tmp_path / "out.h5", parameters={"method": "tv", "check": True})
+    with ismrmrd.Dataset(str(tmp_path / "out.h5"), "dataset", mode="r") as file:
+        meta = file.read_image("image_1", 0).meta
+    assert float(meta["BAYESMRI_ExpectedPSNR"]) == pytest.approx(expected.psnr, abs=0.01)
 
 
 # --- while others still arrive

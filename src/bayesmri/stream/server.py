@@ -20,6 +20,7 @@ from bayesmri.stream.work import Studio
 
 STOP_SECONDS = 5.0
 TICK = 0.5  # seconds
+SEND_BUFFER = 256 * 1024  # bytes that the system keeps for a client that does not read
 MOST_REFUSALS = 32  # of clients too many, each of whom is told in a thread of its own
 
 
@@ -71,6 +72,7 @@ class Server:
             return
         self.count += 1
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         session = Session(sock, self.count, self.desk)
         thread = threading.Thread(target=session.run, name=f"stream-{self.count}", daemon=True)

@@ -86,7 +86,7 @@ class Session:
             how = f"internal error, {type(error).__name__}"
             self._text(f"error: {how}")
         finally:
-            self._leave()
+            how += "" if self._leave() else ", and did not read what it was sent"
             seconds = time.monotonic() - began
             self._say(f"{how}; {self.lines} lines, {self.images} images, {self.errors} errors, {seconds:.1f} s")
 
@@ -221,14 +221,18 @@ class Session:
     def _say(self, text: str) -> None:
         self.desk.say(f"client {self.number}: {one_line(text, limit=400)}")
 
-    def _leave(self) -> None:
-        """What was made is sent, then the close message; a client that still sends is heard out for a moment."""
+    def _leave(self) -> bool:
+        """What was made is sent, then the close message; a client that still sends is heard out for a moment.
+
+        Whether it all left.
+        """
         self._send(CLOSED)
         waiting = max(0, self.allowance.held)
-        self.outgoing.finish(self.desk.limits.stalled + waiting / BYTES_PER_SECOND)
+        sent = self.outgoing.finish(self.desk.limits.stalled + waiting / BYTES_PER_SECOND)
         self.over.set()
         self.allowance.close()
         drain(self.sock)
+        return sent
 
 
 def drain(sock: socket.socket) -> None:

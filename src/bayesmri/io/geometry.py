@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 
 from bayesmri.errors import ShapeError
 
+OBLIQUE = 0.342  # of a direction, from which on it is named
+
 
 def center_window(full: tuple[int, int], crop: tuple[int, int]) -> tuple[slice, slice]:
     """The central crop of a grid, cut only where the grid is larger; it starts at (n − m) // 2, as in fastMRI."""
@@ -45,3 +47,26 @@ def usable_affine(affine: NDArray[np.float64] | None) -> bool:
 def usable_voxel(voxel_mm: tuple[float, float, float] | None) -> bool:
     """Three finite positive spacings; a zero means that the file did not know."""
     return voxel_mm is not None and len(voxel_mm) == 3 and all(np.isfinite(v) and v > 0 for v in voxel_mm)
+
+
+def edge_letters(affine: NDArray[np.float64] | None) -> dict[str, str] | None:
+    """What lies beyond each edge of an image (h downwards, w to the right): R, L, A, P, S, I, oblique ones as "AR".
+
+    None where the affine does not say it.
+    """
+    if affine is None or not usable_affine(affine):
+        return None
+    down, right = (np.asarray(affine)[:3, i] / np.linalg.norm(affine[:3, i]) for i in (0, 1))
+    return {
+        "top": _letters(-down),
+        "bottom": _letters(down),
+        "left": _letters(-right),
+        "right": _letters(right),
+    }
+
+
+def _letters(direction: NDArray[np.float64]) -> str:
+    """The directions of RAS+ that this one leans to, the strongest first; those below sin 20° are not named."""
+    pairs = ("LR", "PA", "IS")
+    order = np.argsort(-np.abs(direction), kind="stable")
+    return "".join(pairs[i][int(direction[i] > 0)] for i in order if abs(direction[i]) > OBLIQUE)

@@ -19,7 +19,7 @@ from matplotlib import colormaps
 
 from bayesmri.report.pack import raw
 
-SCRIPTS = ("unpack.js", "paint.js", "tiles.js", "page.js")
+VIEWER = ("unpack.js", "paint.js", "tiles.js", "viewer.js")  # what every viewer is made of, the application's too
 LUTS = {"viridis": "viridis", "inferno": "inferno", "plasma": "plasma", "cividis": "cividis", "difference": "RdBu_r"}
 
 Rows = Sequence[Sequence[str]]
@@ -48,7 +48,7 @@ class Page:
 
 def render(page: Page) -> str:
     """The whole page. The policy names style and script by their checksums and allows nothing else."""
-    style, script = _asset("page.css"), "".join(["'use strict';\n", *map(_asset, SCRIPTS)])
+    style, script = _asset("page.css"), viewer_script() + _asset("page.js")
     filled = {
         "policy": policy(style, script),
         "version": escape(metadata.version("bayesmri")),
@@ -145,6 +145,11 @@ def luts() -> dict[str, str]:
     """256 colours of three bytes each, by name."""
     ramp = np.arange(256)
     return {name: raw(colormaps[cmap](ramp, bytes=True)[:, :3].tobytes()) for name, cmap in LUTS.items()}
+
+
+def viewer_script() -> str:
+    """The modules that show a reconstruction, without the page around them."""
+    return "".join(["'use strict';\n", *map(_asset, VIEWER)])
 
 
 def _asset(name: str) -> str:

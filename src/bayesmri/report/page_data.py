@@ -1,12 +1,12 @@
 """What a page carries of a reconstruction: packed layers, k-space and samples, within a limit, and what was cut."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.io.geometry import center_window
+from bayesmri.io.geometry import center_window, edge_letters
 from bayesmri.io.results import Result
 from bayesmri.report.pack import Packed, decades, image
 from bayesmri.report.page_budget import Budget, as_json, middle_out, slices_text
@@ -42,24 +42,27 @@ def page_data(result: Result, *, limit: int) -> tuple[dict[str, Any], list[str]]
     kspace = _kspace(result, slices, budget)
     samples = page_samples(result, slices, budget)
     packed |= _packed_optional(layers, slices, budget)
+    data = frame(result, layers, slices)
+    data["layers"] = {name: {**data["layers"][name], "data": as_json(parts)} for name, parts in packed.items()}
+    return {**data, "kspace": kspace, "samples": samples}, budget.notes
+
+
+def frame(result: Result, layers: Mapping[str, Image], slices: list[int]) -> dict[str, Any]:
+    """JSON values of all that stands around the pixels: sizes, names, colours, ranges; layers without their data."""
     white = window(layers.get("truth", layers["mean"]))
     names = layer_names(result)
-    data: dict[str, Any] = {
+    return {
         "shape": list(result.mean.shape[1:]),
         "slices": slices,
         "total_slices": len(result.mean),
         "pixel_aspect": pixel_aspect(result),
+        "voxel": result.header.voxel_mm,
+        "letters": edge_letters(result.header.affine),
         "white": white,
         "truth_window": truth_window(result),
-        "layers": {
-            name: {**names[name], **_map_style(name, layers[name], white), "data": as_json(parts)}
-            for name, parts in packed.items()
-        },
+        "layers": {name: {**names[name], **_map_style(name, layer, white)} for name, layer in layers.items()},
         "error": _error(layers, result, names, white),
-        "kspace": kspace,
-        "samples": samples,
     }
-    return data, budget.notes
 
 
 def page_layers(result: Result) -> dict[str, Image]:
@@ -136,36 +139,55 @@ def _error(
 
 def _kspace(result: Result, slices: list[int], budget: Budget) -> dict[str, Any]:
     """Magnitudes relative to the largest of the slice's mean, as decades; of the image where k-space is not known."""
+    known = kspace_frame(result)
+    panels: dict[str, list[Packed]] = {}
+    ranges: list[tuple[float, float]] = []
+    for s in slices:
+        packed, spread = kspace_slice(result, s)
+        if not budget.take(packed):
+            budget.notes.append("To keep the page small k-space is left out.")
+            return known
+        ranges.append(spread)
+        for name, part in packed.items():
+            panels.setdefault(name, []).append(part)
+    styles = panel_styles(result, ranges)
+    known["panels"] = {name: {**styles[name], "data": as_json(parts)} for name, parts in panels.items()}
+    return known
+
+
+def kspace_frame(result: Result) -> dict[str, Any]:
+    """Mask and sizes; no panels yet."""
     mask = None if result.mask is None else "".join("1" if cell else "0" for cell in result.mask.flat)
     known: dict[str, Any] = {"mask": mask, "mask_about": mask_name(result), "panels": {}}
     if result.mask is not None:
         known["mask_width"] = result.mask.shape[-1]
-    known["shape"] = list(result.grid or result.mean.shape[1:])
+    return known | {"shape": list(result.grid or result.mean.shape[1:])}
+
+
+def kspace_slice(result: Result, s: int) -> tuple[dict[str, Packed], tuple[float, float]]:
+    """The panels of slice s, and from where to where the decades of the deviation reach."""
     readers: dict[str, Callable[[int], Image]] = (
         {"mean": result.kspace_mean, "std": result.kspace_std}
         if result.grid is not None
         else {"mean": lambda s: fourier_magnitude(result.mean[s])}
     )
-    panels: dict[str, list[Packed]] = {name: [] for name in readers}
-    highest, lowest = -DECADES, 0.0
-    for s in slices:
-        peak = float(readers["mean"](s).max())
-        packed = {name: decades(read(s), peak, below=DECADES) for name, read in readers.items()}
-        if not budget.take(packed):
-            budget.notes.append("To keep the page small k-space is left out.")
-            return known
-        for name, part in packed.items():
-            panels[name].append(part)
-        if "std" in readers and peak > 0:
-            spread = np.log10(np.maximum(readers["std"](s) / peak, 10**-DECADES))
-            lowest, highest = min(lowest, float(np.quantile(spread, 0.01))), max(highest, float(spread.max()))
-    ranges = {"mean": [-SHOWN, 0.0], "std": [min(lowest, highest - 1), highest]}
-    names = kspace_names(result)
-    known["panels"] = {
-        name: {**names[name], "range": ranges[name], "lut": "viridis" if name == "std" else "", "data": as_json(parts)}
-        for name, parts in panels.items()
+    found = {name: read(s) for name, read in readers.items()}
+    peak = float(found["mean"].max())
+    packed = {name: decades(part, peak, below=DECADES) for name, part in found.items()}
+    if "std" not in found or peak <= 0:
+        return packed, (0.0, -DECADES)
+    spread = np.log10(np.maximum(found["std"] / peak, 10**-DECADES))
+    return packed, (min(0.0, float(np.quantile(spread, 0.01))), max(-DECADES, float(spread.max())))
+
+
+def panel_styles(result: Result, ranges: Sequence[tuple[float, float]]) -> dict[str, dict[str, Any]]:
+    """Names, colours and ranges of the panels of k-space. ranges: as `kspace_slice` found them."""
+    lowest, highest = min(low for low, _ in ranges), max(high for _, high in ranges)
+    shown = {"mean": [-SHOWN, 0.0], "std": [min(lowest, highest - 1), highest]}
+    return {
+        name: {**names, "range": shown[name], "lut": "viridis" if name == "std" else ""}
+        for name, names in kspace_names(result).items()
     }
-    return known
 
 
 def fourier_magnitude(X: Image) -> Image:

@@ -1,6 +1,4 @@
 // Planes as colours, and a tile: a canvas with its name, the value under the cursor and a scale.
-const LUTS = Object.fromEntries(Object.entries(report.luts).map(([name, text]) => [name, bytes(text)]));
-
 const view = {
   slice: 0, sample: 0, playing: false, difference: false, // what is shown
   window: 100, level: 50, overlay: "", opacity: 70, common: false, // how; window and level in percent of white
@@ -9,8 +7,9 @@ const view = {
 
 const digits = (value) => String(Number(value.toPrecision(3)));
 
-function greyRange() {
-  const unit = report.white / 100;
+/** white: what 100 % is. */
+function greyRange(white) {
+  const unit = white / 100;
   return [(view.level - view.window / 2) * unit, (view.level + view.window / 2) * unit];
 }
 
@@ -55,13 +54,15 @@ const make = (tag, className, text) => {
 /**
  * spec: name, title, about, group (tiles of one group share the cursor), paint(planes, out) into RGBA bytes,
  * read(planes, i) -> text of a pixel, scale() -> {lut, low, high}, both labels; shape, aspect where not the image's;
- * waits: hidden until its chip is chosen.
+ * waits: hidden until its chip is chosen. study: whose planes it paints.
+ * marks(context, tile, part): what is drawn over the pixels, in those of the canvas.
  * Names come from the file: they are only ever set as text.
  */
 class Tile {
   constructor(spec, parent) {
     this.spec = spec;
-    [this.height, this.width] = spec.shape ?? [HEIGHT, WIDTH];
+    this.study = spec.study;
+    [this.height, this.width] = spec.shape ?? this.study.shape;
     this.figure = make("figure");
     this.figure.hidden = Boolean(spec.waits);
     this.canvas = make("canvas", "picture");
@@ -69,7 +70,7 @@ class Tile {
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "img");
     this.canvas.setAttribute("aria-label", spec.title);
-    this.canvas.style.aspectRatio = String(this.width / (this.height * (spec.aspect ?? report.pixel_aspect)));
+    this.canvas.style.aspectRatio = String(this.width / (this.height * (spec.aspect ?? this.study.pixel_aspect)));
     this.source = make("canvas");
     this.source.width = this.width;
     this.source.height = this.height;
@@ -97,12 +98,13 @@ class Tile {
     return line;
   }
 
-  paint(planes) {
-    if (this.figure.hidden) return;
+  paint() {
+    const planes = this.study.shown;
+    if (this.figure.hidden || !planes) return;
     this.planes = planes;
     this.spec.paint(planes, this.pixels.data);
     this.source.getContext("2d").putImageData(this.pixels, 0, 0);
-    this.canvas.setAttribute("aria-label", `${this.spec.title}, ${sliceName()}`);
+    this.canvas.setAttribute("aria-label", `${this.spec.title}, ${sliceName(this.study)}`);
     if (this.spec.scale) this.paintScale(this.spec.scale());
     this.blit();
   }
@@ -135,7 +137,13 @@ class Tile {
     context.imageSmoothingEnabled = w / part[2] < 4; // from there on a reader wants to see the pixels themselves
     context.imageSmoothingQuality = "high";
     context.drawImage(this.source, ...part, 0, 0, w, h);
+    this.spec.marks?.(context, this, part);
     this.mark(context, part, w, h);
+  }
+
+  /** A place of the image, in pixels, on the canvas. */
+  spot(row, column, [left, top, width, height] = this.part()) {
+    return [((column - left) / width) * this.canvas.width, ((row - top) / height) * this.canvas.height];
   }
 
   mark(context, [left, top, width, height], w, h) {

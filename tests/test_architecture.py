@@ -23,6 +23,7 @@ STAIRCASE = (
     {"recon"},
     {"evaluation"},
     {"studies"},
+    {"app"},
     {"benchmarks", "stream"},
     {"api", "cli"},
 )

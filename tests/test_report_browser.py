@@ -142,7 +142,8 @@ def test_the_browser_unpacks_what_the_file_holds(full: Opened) -> None:
     stored = arrays()
     for s in range(SLICES):
         mean, std, error = full.page.evaluate(
-            f"studies[0].planes({s}).then((planes) => [planes.mean, planes.std, planes.error].map((plane) => [...plane]))"
+            f"studies[0].planes({s})"
+            ".then((planes) => [planes.mean, planes.std, planes.error].map((plane) => [...plane]))"
         )
         step = float(stored["reconstruction"][s].max()) / 4095
         np.testing.assert_allclose(np.reshape(mean, (H, W)), stored["reconstruction"][s], atol=step)
@@ -150,7 +151,8 @@ def test_the_browser_unpacks_what_the_file_holds(full: Opened) -> None:
         wrong = np.abs(stored["reconstruction"][s] - stored["target"][s])
         np.testing.assert_allclose(np.reshape(error, (H, W)), wrong, atol=2 * step)
     samples = full.page.evaluate(
-        "studies[0].planes(1).then((planes) => studies[0].sampleImages(1, planes)).then((all) => all.map((plane) => [...plane]))"
+        "studies[0].planes(1).then((planes) => studies[0].sampleImages(1, planes))"
+        ".then((all) => all.map((plane) => [...plane]))"
     )
     differences = np.abs(stored["samples"][1] - stored["reconstruction"][1])
     np.testing.assert_allclose(np.reshape(samples, (N, H, W)), stored["samples"][1], atol=differences.max() / 200)

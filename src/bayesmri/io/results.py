@@ -1,7 +1,7 @@
 """What `bayesmri recon` wrote: images at once, samples and k-space slice by slice; NumPy only."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesmri.errors import DataError, FormatError
+from bayesmri.errors import BayesMRIError, DataError, FormatError
 from bayesmri.io.guard import one_line, regular_file
 from bayesmri.io.h5_geometry import stored_dicom, with_geometry
 from bayesmri.io.safe_h5 import (
@@ -81,9 +81,7 @@ class Result:
     @property
     def method(self) -> str:
         """The model or method as recorded; "" where it is not."""
-        config = self._config()
-        named = config.get("model") or config.get("method")
-        return one_line(named, limit=60) if isinstance(named, str) else ""
+        return _method(self._config())
 
     @property
     def drawn(self) -> int:
@@ -116,6 +114,40 @@ class Result:
         # squares of single precision would overflow for a scanner of large numbers
         magnitude = np.abs(self.file[key][s]).astype(np.float64)
         return _finite(np.sqrt(np.sum(magnitude * magnitude, axis=0)), key, self.name)
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What a list of results says of each: read without its images. shape: (slices, h, w)."""
+
+    method: str
+    samples: int
+    shape: tuple[int, ...]
+    provenance: dict[str, Any]
+
+
+def glance(path: Path) -> Glance | None:
+    """None where the file is something else, or cannot be read."""
+    try:
+        regular_file(path)
+        if not h5py.is_hdf5(path):
+            return None
+        with open_h5(path) as file:
+            if "reconstruction" not in names(file):
+                return None
+            shape = dataset(file, "reconstruction").shape
+            told = _provenance(file)
+    except BayesMRIError:
+        return None
+    found = told.get("config")
+    config: dict[str, Any] = found if isinstance(found, dict) else {}
+    n = config.get("samples")
+    return Glance(_method(config), n if isinstance(n, int) and 0 < n < 10**6 else 0, tuple(shape), told)
+
+
+def _method(config: Mapping[str, Any]) -> str:
+    named = config.get("model") or config.get("method")
+    return one_line(named, limit=60) if isinstance(named, str) else ""
 
 
 @contextmanager

@@ -112,47 +112,92 @@ class WhatIf:
         return f"would be seen in part: {share} of its contrast comes through{doubt}"
 
 
+@dataclass(frozen=True, eq=False)
+class Look:
+    """A slice that was reconstructed, to be asked many times.
+
+    x: complex (Q', H, W) in the method's scale. X: magnitude of the whole grid. said: what `recon` would say of it.
+    """
+
+    task: Task
+    turned: bool
+    s: int
+    D: DataTerm
+    x: Tensor
+    X: Floats
+    said: Messages
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(h, w) of the image as it is shown."""
+        rows, columns = self.task.window
+        h, w = rows.stop - rows.start, columns.stop - columns.start
+        return (w, h) if self.turned else (h, w)
+
+
 def whatif(kspace: KSpace, asked: Intervention, options: Options | Method, *, known: Messages | None = None) -> WhatIf:
     """A slice with the change and without it. options: what to reconstruct with, or a method that was made before.
 
     known: what is to be said of the data, where it was seen whole before lines were left out; else it is looked at.
     """
-    with one_thread():
-        return _looked_again(kspace, asked, options, data_messages(kspace) if known is None else known)
-
-
-def _looked_again(kspace: KSpace, wanted: Intervention, given: Options | Method, said: Messages) -> WhatIf:
     began = time.perf_counter()
-    zero_filled(kspace)  # refuses what holds nothing
-    options, choice = (Options(), None) if isinstance(given, Method) else chosen(given, kspace)
-    method = given if isinstance(given, Method) else make_method(options)
+    h, w = _shown(kspace, full_fov=not isinstance(options, Method) and options.full_fov)
+    s = asked.at((w, h) if kspace.header.turned else (h, w), len(kspace.z))
+    found = look_again(look(kspace, s, options, known=known), asked)
+    return replace(found, seconds=time.perf_counter() - began)
+
+
+def _shown(kspace: KSpace, *, full_fov: bool) -> tuple[int, int]:
+    """Of the grid, in the directions of k-space."""
     grid = (kspace.z.shape[2], kspace.z.shape[3])
-    shown = grid if options.full_fov else kspace.header.recon_shape or grid
-    turned = kspace.header.turned
-    s = wanted.at(shown[::-1] if turned else shown, len(kspace.z))
-    asked = wanted.sideways if turned else wanted
-    rows, columns = window = center_window(grid, shown)
-    inner, pad = encoded(kspace), padding(kspace)
-    task = replace(Task.of(inner, method, window), pad=pad)
-    said += told_of(task, inner, options, choice)
-    D = task.begin(s)
-    x = method.solve(D)[0]
-    X = rss(task.shown(x)).double().cpu().numpy()
+    return grid if full_fov else kspace.header.recon_shape or grid
+
+
+def look(
+    kspace: KSpace, s: int, given: Options | Method, *, known: Messages | None = None, full_fov: bool = False
+) -> Look:
+    """Slice s as it is. full_fov: where a method is given, which does not know it."""
+    zero_filled(kspace)  # refuses what holds nothing
+    options, choice = (Options(full_fov=full_fov), None) if isinstance(given, Method) else chosen(given, kspace)
+    method = given if isinstance(given, Method) else make_method(options)
+    inner, grid = encoded(kspace), (kspace.z.shape[2], kspace.z.shape[3])
+    window = center_window(grid, _shown(kspace, full_fov=options.full_fov))
+    task = replace(Task.of(inner, method, window), pad=padding(kspace))
+    said = (data_messages(kspace) if known is None else known) + told_of(task, inner, options, choice)
+    with one_thread():
+        D = task.begin(s)
+        x = method.solve(D)[0]
+        X = rss(task.shown(x)).double().cpu().numpy()
+    return Look(task, kspace.header.turned, s, D, x, X, said)
+
+
+def look_again(seen: Look, asked: Intervention) -> WhatIf:
+    """The same slice with the change."""
+    asked.at(seen.shape, max(seen.s, asked.slice or 0) + 1)
+    with one_thread():
+        found = _looked_again(seen, asked.sideways if seen.turned else asked)
+    return _upright(found) if seen.turned else found
+
+
+def _looked_again(seen: Look, asked: Intervention) -> WhatIf:
+    began = time.perf_counter()
+    task, D, X = seen.task, seen.D, seen.X
+    method, pad, (rows, columns) = task.method, task.pad, task.window
     a, place = change_of(X, asked, row=asked.y + rows.start, column=asked.x + columns.start)
-    phase = coil_phase(D, x, pad)
+    phase = coil_phase(D, seen.x, pad)
     added = measured(D, phase, a, pad)
     after = rss(task.shown(method.solve(with_data(D, D.z + added, method))[0])).double().cpu().numpy()
-    check_finite("the image", after, method, s)
+    check_finite("the image", after, method, seen.s)
     centred = np.zeros_like(a)
     centred[place] = a[place] - a[place].mean()
     kept, units = _held(D, phase, centred, pad)
     z = (D.z + added)[0] * task.factor
-    found = WhatIf(
+    return WhatIf(
         kind=asked.kind,
-        slice=s,
-        before=(task.factor * X[window]).astype(np.float32),
-        after=(task.factor * after[window]).astype(np.float32),
-        change=(task.factor * a[window]).astype(np.float32),
+        slice=seen.s,
+        before=(task.factor * X[task.window]).astype(np.float32),
+        after=(task.factor * after[task.window]).astype(np.float32),
+        change=(task.factor * a[task.window]).astype(np.float32),
         carried=float(np.sum((after - X) * centred) / np.sum(a * centred)),
         kept=kept,
         noise_units=units,
@@ -160,9 +205,8 @@ def _looked_again(kspace: KSpace, wanted: Intervention, given: Options | Method,
         seconds=time.perf_counter() - began,
         kspace=(z if pad is None else pad.around(z)).cpu().numpy().astype(np.complex64),
         model_file=method.file,
-        **vars(said),
+        **vars(seen.said),
     )
-    return _upright(found) if turned else found
 
 
 def _upright(found: WhatIf) -> WhatIf:

@@ -15,6 +15,7 @@ Floats = NDArray[np.floating]
 
 BITS = 12
 LEVELS = 2**BITS - 1
+BEST, QUICK = 9, 1  # efforts of zlib: for a page that is sent, and for one that waits
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Packed:
         return {"low": self.low, "step": self.step, "z": self.text}
 
 
-def image(X: Floats) -> Packed:
+def image(X: Floats, *, effort: int = BEST) -> Packed:
     """q = round((X − low) / step) in 0 … 4095, as differences of neighbours d, zigzag 2d or −2d − 1, high bytes first.
 
     Differences of smooth images are small numbers, and their high bytes nearly all 0: that deflates well.
@@ -44,20 +45,21 @@ def image(X: Floats) -> Packed:
     d = np.diff(q, prepend=0)
     zigzag = np.where(d >= 0, 2 * d, -2 * d - 1)
     planes = np.concatenate((zigzag >> 8, zigzag & 255)).astype(np.uint8)
-    return Packed(low, step, _text(planes))
+    return Packed(low, step, _text(planes, effort))
 
 
-def change(D: Floats) -> Packed:
+def change(D: Floats, *, effort: int = BEST) -> Packed:
     """Signed 8 bits around 0, q = round(D / step) in −127 … 127: what a sample differs from the mean by."""
     step = float(np.abs(D).max()) / 127
-    return Packed(0.0, step, _text(_steps(D.astype(np.float64), step).astype(np.int8).view(np.uint8)))
+    return Packed(0.0, step, _text(_steps(D.astype(np.float64), step).astype(np.int8).view(np.uint8), effort))
 
 
-def decades(U: Floats, peak: float, *, below: float) -> Packed:
+def decades(U: Floats, peak: float, *, below: float, effort: int = BEST) -> Packed:
     """log₁₀(U / peak) in 8 bits, from −below to 0; what is 0 lies at the bottom."""
     logs = np.log10(np.maximum(U.astype(np.float64) / peak, 10.0**-below)) if peak > 0 else np.full(U.shape, -below)
     step = below / 255
-    return Packed(-below, step, _text(np.rint((np.minimum(logs, 0) + below) / step).astype(np.uint8)))
+    q = np.rint((np.minimum(logs, 0) + below) / step).astype(np.uint8)
+    return Packed(-below, step, _text(q, effort))
 
 
 def raw(data: bytes) -> str:
@@ -68,5 +70,5 @@ def _steps(values: NDArray[np.float64], step: float) -> NDArray[np.float64]:
     return np.rint(values / step) if step > 0 else np.zeros(values.shape)
 
 
-def _text(data: NDArray[np.uint8]) -> str:
-    return raw(zlib.compress(data.tobytes(), 9))
+def _text(data: NDArray[np.uint8], effort: int) -> str:
+    return raw(zlib.compress(data.tobytes(), effort))

@@ -21,6 +21,7 @@ from bayesmri.report.pack import raw
 
 VIEWER = ("unpack.js", "paint.js", "tiles.js", "viewer.js")  # what every viewer is made of, the application's too
 LUTS = {"viridis": "viridis", "inferno": "inferno", "plasma": "plasma", "cividis": "cividis", "difference": "RdBu_r"}
+DARK = {"change": "berlin"}  # differences on a dark page
 
 Rows = Sequence[Sequence[str]]
 
@@ -141,10 +142,10 @@ def _list(texts: Sequence[str], kind: str) -> str:
     return f'<ul class="{kind}">{items}</ul>'
 
 
-def luts() -> dict[str, str]:
+def luts(names: Mapping[str, str] = LUTS) -> dict[str, str]:
     """256 colours of three bytes each, by name."""
     ramp = np.arange(256)
-    return {name: raw(colormaps[cmap](ramp, bytes=True)[:, :3].tobytes()) for name, cmap in LUTS.items()}
+    return {name: raw(colormaps[cmap](ramp, bytes=True)[:, :3].tobytes()) for name, cmap in names.items()}
 
 
 def viewer_script() -> str:

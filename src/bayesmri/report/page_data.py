@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bayesmri.io.geometry import center_window, edge_letters
 from bayesmri.io.results import Result
-from bayesmri.report.pack import Packed, decades, image
+from bayesmri.report.pack import BEST, Packed, decades, image
 from bayesmri.report.page_budget import Budget, as_json, middle_out, slices_text
 from bayesmri.report.page_names import kspace_names, layer_names, mask_name
 from bayesmri.report.page_samples import page_samples
@@ -164,7 +164,7 @@ def kspace_frame(result: Result) -> dict[str, Any]:
     return known | {"shape": list(result.grid or result.mean.shape[1:])}
 
 
-def kspace_slice(result: Result, s: int) -> tuple[dict[str, Packed], tuple[float, float]]:
+def kspace_slice(result: Result, s: int, *, effort: int = BEST) -> tuple[dict[str, Packed], tuple[float, float]]:
     """The panels of slice s, and from where to where the decades of the deviation reach."""
     readers: dict[str, Callable[[int], Image]] = (
         {"mean": result.kspace_mean, "std": result.kspace_std}
@@ -173,7 +173,7 @@ def kspace_slice(result: Result, s: int) -> tuple[dict[str, Packed], tuple[float
     )
     found = {name: read(s) for name, read in readers.items()}
     peak = float(found["mean"].max())
-    packed = {name: decades(part, peak, below=DECADES) for name, part in found.items()}
+    packed = {name: decades(part, peak, below=DECADES, effort=effort) for name, part in found.items()}
     if "std" not in found or peak <= 0:
         return packed, (0.0, -DECADES)
     spread = np.log10(np.maximum(found["std"] / peak, 10**-DECADES))

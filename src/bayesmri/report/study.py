@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayesmri.io.results import Result
-from bayesmri.report.pack import change, image
-from bayesmri.report.page import luts
+from bayesmri.report.pack import QUICK, change, image
+from bayesmri.report.page import DARK, LUTS, luts
 from bayesmri.report.page_data import Image, frame, kspace_frame, kspace_slice, panel_styles
 from bayesmri.report.page_names import samples_name, summary
 from bayesmri.report.page_samples import SAMPLES_MAX, STRONG
@@ -23,7 +23,7 @@ def study(result: Result, layers: Mapping[str, Image]) -> dict[str, Any]:
         **frame(result, layers, list(range(n))),
         "kspace": kspace,
         "samples": _samples(result, n // 2),
-        "luts": luts(),
+        "luts": luts(LUTS | DARK),
         "name": result.name,
         "method": result.method,
         "summary": summary(result),
@@ -36,15 +36,15 @@ def study(result: Result, layers: Mapping[str, Image]) -> dict[str, Any]:
 def study_slice(result: Result, layers: Mapping[str, Image], s: int) -> dict[str, Any]:
     """Packed layers and panels of slice s."""
     return {
-        "layers": {name: image(layer[s]).as_json() for name, layer in layers.items()},
-        "panels": {name: part.as_json() for name, part in kspace_slice(result, s)[0].items()},
+        "layers": {name: image(layer[s], effort=QUICK).as_json() for name, layer in layers.items()},
+        "panels": {name: part.as_json() for name, part in kspace_slice(result, s, effort=QUICK)[0].items()},
     }
 
 
 def study_samples(result: Result, s: int) -> list[dict[str, float | str]]:
     """Packed samples of slice s."""
     count = min(result.n_samples, SAMPLES_MAX)
-    return [change(result.sample(s, i) - result.mean[s]).as_json() for i in range(count)]
+    return [change(result.sample(s, i) - result.mean[s], effort=QUICK).as_json() for i in range(count)]
 
 
 def _samples(result: Result, s: int) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 // Planes as colours, and a tile: a canvas with its name, the value under the cursor and a scale.
 const view = {
   slice: 0, sample: 0, playing: false, difference: false, // what is shown
-  window: 100, level: 50, overlay: "", opacity: 70, common: false, // how; window and level in percent of white
+  window: 100, level: 50, overlay: "", opacity: 70, common: false, inverted: false, // how; window and level in percent of white
   zoom: 1, row: 0.5, column: 0.5, cursor: null, // from where; the centre as a share of the image
 };
 
@@ -10,11 +10,12 @@ const digits = (value) => String(Number(value.toPrecision(3)));
 /** white: what 100 % is. */
 function greyRange(white) {
   const unit = white / 100;
-  return [(view.level - view.window / 2) * unit, (view.level + view.window / 2) * unit];
+  const ends = [(view.level - view.window / 2) * unit, (view.level + view.window / 2) * unit];
+  return view.inverted ? ends.reverse() : ends;
 }
 
 function paintGrey(plane, [low, high], out) {
-  const gain = 255 / Math.max(high - low, Number.MIN_VALUE);
+  const gain = 255 / (high - low || Number.MIN_VALUE); // below 0 where black and white are exchanged
   for (let i = 0; i < plane.length; i++) {
     const grey = (plane[i] - low) * gain; // a Uint8ClampedArray rounds and clips
     out[4 * i] = out[4 * i + 1] = out[4 * i + 2] = grey;

@@ -2,6 +2,7 @@
 const element = (id) => document.getElementById(id);
 const tiles = [], studies = []; // several studies share slice, cursor, zoom and window; controls speak of the first
 let painting = false, repaint = false, timer = 0, shownSlice = 0;
+const beforeDraw = []; // called when a slice is there, before it is drawn
 let ahead = 0; // slices on both sides that are unpacked before they are asked for
 
 /** All changes of one frame are drawn together; repaint: colours changed too, not only zoom or cursor. */
@@ -30,6 +31,7 @@ async function show(slice) {
   if (wanted !== view.slice || study !== studies[0]) return; // the slider went on meanwhile
   studies.forEach((one, i) => { one.shown = found[i]; });
   shownSlice = wanted;
+  for (const one of beforeDraw) one();
   draw();
   if (ahead) setTimeout(() => lookAhead(wanted), 30);
 }

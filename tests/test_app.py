@@ -1,9 +1,11 @@
 """The application's server: who is let in, what it reads, runs and gives away; the browser has tests of its own."""
 
 import asyncio
+import io
 import json
 import os
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,7 +71,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def session(folder: Path) -> Iterator[Session]:
     with running(folder, "--upload-gb", "0.001") as address:
-        yield Session(address)
+        found = Session(address)
+        yield found
+        found.client.close()
 
 
 def test_another_address_needs_a_token() -> None:
@@ -220,6 +224,10 @@ def test_a_run_ends_in_a_result_that_can_be_taken_away(session: Session, folder:
     image = nibabel.load(folder / "taken.nii.gz")
     np.testing.assert_array_equal(np.moveaxis(np.asarray(image.dataobj), -1, 0), stored)
     (folder / "taken.nii.gz").unlink()
+    archives = {kind: session.get(f"download/{kind}", key=made["result"]) for kind in ("maps", "dicom")}
+    held = {kind: zipfile.ZipFile(io.BytesIO(one.content)).namelist() for kind, one in archives.items()}
+    assert sum(name.endswith(".nii.gz") for name in held["maps"]) == 2, "the image and the visibility"
+    assert sum("/mean/" in name and name.endswith(".dcm") for name in held["dicom"]) == len(stored)
     page = session.get("download/report", key=made["result"])
     assert page.text.startswith("<!doctype html>")
     assert "attachment" in page.headers["content-disposition"]

@@ -1,6 +1,7 @@
 """All that one server holds: files, children, jobs; and what the page may ask of them, without any HTTP."""
 
 import asyncio
+import importlib.util
 import secrets
 import shutil
 import tempfile
@@ -21,7 +22,12 @@ from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.request import BASELINES, Options, check_spread
 
 READERS = 2  # inspections at a time
-EXPORTS = {"nifti": ("NIfTI", ".nii.gz"), "report": ("Report", ".html")}
+EXPORTS = {
+    "nifti": ("NIfTI", ".nii.gz"),
+    "maps": ("NIfTI with maps", ".nifti.zip"),
+    "dicom": ("DICOM", ".dicom.zip"),
+    "report": ("Report", ".html"),
+}
 TAKEN = {"model", "method", "samples", "seed", "fast", "check", "keep_samples", "visibility", "single_coil", "device"}
 SAMPLED = {"acceleration", "center_fraction", "mask", "seed"}
 NUMBERS = {"samples": int, "seed": int, "acceleration": float, "center_fraction": float}
@@ -63,7 +69,7 @@ class House:
             "folders": [one_line(folder, limit=300) for folder in self.settings.folders],
             "upload_bytes": self.settings.upload_bytes,
             "models": models,
-            "downloads": [[title, kind] for kind, (title, _) in EXPORTS.items()],
+            "downloads": [[title, kind] for kind, (title, _) in EXPORTS.items() if kind != "dicom" or can_dicom()],
             "methods": [name for name in BASELINES if not name.startswith("bart") or shutil.which("bart")],
         }
 
@@ -158,7 +164,7 @@ class House:
         async with self.readers:
             writer = Child("bayesmri.app.exporting", "the process that writes downloads")
             try:
-                await writer.ask(kind, path=str(path), out=str(out))
+                await writer.ask(kind, path=str(path), out=str(out), name=path.name.removesuffix(".h5"))
             finally:
                 await writer.end()
         return out, f"{path.name.removesuffix('.h5')}{ending}"
@@ -175,6 +181,11 @@ class House:
         if path.parent in busy:
             raise ConfigError("a reconstruction of it is still running; cancel it first")
         await asyncio.to_thread(shutil.rmtree, path.parent, ignore_errors=True)
+
+
+def can_dicom() -> bool:
+    """Whether the extra dicom is installed."""
+    return all(importlib.util.find_spec(name) is not None for name in ("pydicom", "highdicom"))
 
 
 def _only(given: object, names: set[str]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def serve(
     clients: Whole = 4,
     memory: Whole | None = None,
     idle: float = 600.0,
+    texts: bool = True,
     device: str = "cpu",
 ) -> None:
     """Reconstruct what scanners send by the MRD streaming protocol, slice by slice as lines come in.
@@ -65,7 +66,9 @@ def serve(
     memory
         Megabytes that each client may have waiting here; its share of half of this machine's memory unless given.
     idle
-        Seconds without a message after which a client is given up.
+        Seconds without a message, or without reading one, after which a client is given up.
+    texts
+        Send notes and warnings as messages too; --no-texts for clients that know no such message.
     device
         cpu, cuda or cuda:N.
     """
@@ -79,8 +82,8 @@ def serve(
     learned = None if method is not None else model or "auto"
     drawn = samples if samples is not None else 0 if method is not None else 16
     options = Options(method=method or "tv", model=learned, samples=check_spread(drawn), seed=seed, device=device)
-    limits = Limits(clients=clients, memory=None if memory is None else memory * MEGABYTE, idle=idle)
-    terms = Terms(Wish(options), most_samples=max(most_samples, drawn))
+    limits = Limits(clients=clients, memory=None if memory is None else memory * MEGABYTE, idle=idle, stalled=idle)
+    terms = Terms(Wish(options, texts=texts), most_samples=max(most_samples, drawn))
     from bayesmri.stream.server import Server
 
     server = Server(host, port, terms, limits, _log)

@@ -19,7 +19,7 @@ from bayesmri.recon.files import Progress, check_ending
 from bayesmri.stream import layout
 from bayesmri.stream.messages import CLOSED, Close, Image, Text, packed_line, packed_name, packed_text, read_message
 from bayesmri.stream.recording import Recording, read_recording
-from bayesmri.stream.transport import Incoming
+from bayesmri.stream.transport import GoneError, Incoming
 
 NAME = "bayesmri"
 GROUP = "dataset"
@@ -109,26 +109,35 @@ def _exchange(
     say: Callable[[str], None],
     advance: Callable[[], None] | None,
 ) -> tuple[list[Image], list[str]]:
-    """Sending in one thread while images come in this one; both sides close."""
-    failed: list[OSError] = []
-
-    def send() -> None:
-        try:
-            writing = sock.dup()
-            writing.settimeout(wait)
-            writing.sendall(greeting + packed_text(layout.HEADER, recording.xml))
-            for line in recording.lines():
-                writing.sendall(packed_line(line))
-                if advance is not None:
-                    advance()
-            writing.sendall(CLOSED)
-        except OSError as error:  # the server has closed, and says why in what is read
-            failed.append(error)
-        finally:
-            writing.close()
-
-    sender = threading.Thread(target=send, name="stream-send", daemon=True)
+    """Sent in one thread while images come in this one, until both sides have closed."""
+    sender = threading.Thread(
+        target=_send, args=(sock.dup(), recording, greeting, wait, advance), name="stream-send", daemon=True
+    )
     sender.start()
+    try:
+        return _heard(sock, wait, say)
+    finally:
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+        sender.join(wait)
+
+
+def _send(
+    sock: socket.socket, recording: Recording, greeting: bytes, wait: float, advance: Callable[[], None] | None
+) -> None:
+    """A server that has closed meanwhile says why in what is heard."""
+    with sock, suppress(OSError):
+        sock.settimeout(wait)
+        sock.sendall(greeting + packed_text(layout.HEADER, recording.xml))
+        for line in recording.lines():
+            sock.sendall(packed_line(line))
+            if advance is not None:
+                advance()
+        sock.sendall(CLOSED)
+
+
+def _heard(sock: socket.socket, wait: float, say: Callable[[str], None]) -> tuple[list[Image], list[str]]:
+    """All images and texts up to the close message."""
     images: list[Image] = []
     texts: list[str] = []
     left = byte_budget()
@@ -140,22 +149,19 @@ def _exchange(
             raise FormatError("the images that came back exceed the budget of memory; set BAYESMRI_MAX_BYTES")
 
     incoming = Incoming(sock, message=wait)
-    while True:
-        kind = incoming.begin(wait)
-        if kind is None:
-            raise DataError(f"the server ended without a close message{_last(texts)}; nothing was written")
-        message = read_message(kind, incoming, allow=allow, images=True)
-        if isinstance(message, Close):
-            break
-        if isinstance(message, Text):
-            texts.append(one_line(message.text, limit=2000))
-            say(texts[-1])
-        elif isinstance(message, Image):
-            images.append(message)
-    with suppress(OSError):
-        sock.shutdown(socket.SHUT_RDWR)
-    sender.join(wait)
-    return images, texts
+    try:
+        while (kind := incoming.begin(wait)) is not None:
+            message = read_message(kind, incoming, allow=allow, images=True)
+            if isinstance(message, Close):
+                return images, texts
+            if isinstance(message, Text):
+                texts.append(one_line(message.text, limit=2000))
+                say(texts[-1])
+            elif isinstance(message, Image):
+                images.append(message)
+    except GoneError as error:
+        raise DataError(f"{error}{_last(texts)}; nothing was written") from error
+    raise DataError(f"the server ended without a close message{_last(texts)}; nothing was written")
 
 
 def _last(texts: list[str]) -> str:

@@ -9,7 +9,7 @@ from bayesmri.io.guard import human
 
 MESSAGE_SECONDS = 30.0  # for a message that has begun; more where it is large
 BYTES_PER_SECOND = 100_000  # slower than any network that a scanner is at
-STALLED_SECONDS = 60.0  # a client that reads nothing for so long is given up
+STALLED_SECONDS = 600.0  # a client that reads nothing for so long is given up
 MOST_ERRORS = 100  # of images; then the session ends
 
 
@@ -18,6 +18,7 @@ class Limits:
     """clients: at once. memory: bytes that one of them may have waiting here. idle: seconds between messages.
 
     greeting: seconds between messages until the first acquisition. message: seconds for one that has begun.
+    stalled: seconds in which a client reads nothing of what it is sent.
     """
 
     clients: int = 4

@@ -26,6 +26,7 @@ def scanner_series(folder: Path) -> None:
     """folder/scanner_series: the same slices, with a place, as a scanner would have made them."""
     with h5py.File(folder / "scan.recon.h5", "r") as file:
         attributes, image = dict(file.attrs), file["reconstruction"][()]
+    del attributes["checksums"]  # of other content
     with h5py.File(folder / "other.h5", "w") as file:
         file["reconstruction"] = image
         file.attrs.update({**attributes, "affine": oblique()})

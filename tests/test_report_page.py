@@ -115,6 +115,7 @@ def test_a_bound_of_the_foreground_is_judged_there(tmp_path: Path) -> None:
     bound = np.where(inside, 9, 0).astype(np.float32)
     file = write_recon(tmp_path / "a.h5", bound=(bound, 0.95))
     with h5py.File(file, "a") as handle:
+        handle.attrs.pop("checksums", None)  # changed on purpose
         attributes = {"region": "foreground", "guarantee": "at most 5 % <of> the foreground", "factor": 3.14159265}
         handle["error_bound"].attrs.update(attributes)
     page = page_of(tmp_path, file)
@@ -127,6 +128,7 @@ def test_a_bound_of_the_foreground_is_judged_there(tmp_path: Path) -> None:
 def test_a_page_says_why_a_bound_was_not_applied(tmp_path: Path) -> None:
     file = write_recon(tmp_path / "a.h5")
     with h5py.File(file, "a") as handle:
+        handle.attrs.pop("checksums", None)  # changed on purpose
         handle["uncertainty_std"].attrs["bound_note"] = "no error bound of m holds here: the data has R < 9"
     page = page_of(tmp_path, file)
     assert "Not applied: no error bound of m holds here: the data has R < 9." in page.prose
@@ -213,6 +215,7 @@ def hostile(tmp_path: Path) -> Path:
     provenance = {evil: evil, "config": {"model": evil, "samples": 4}, "deep": json.loads("[" * 60 + "]" * 60)}
     file = write_recon(tmp_path / "a.h5", provenance=provenance)
     with h5py.File(file, "a") as handle:
+        handle.attrs.pop("checksums", None)  # changed on purpose
         handle.attrs["acquisition"] = evil
         handle.attrs["provenance"] = json.dumps({**provenance, "lone": "\ud800"})
         handle[evil.replace("/", "|")] = np.zeros(2)
@@ -260,6 +263,7 @@ def broken(tmp_path: Path) -> dict[str, Path]:
     truncated.write_bytes(truncated.read_bytes()[:3000])
     nan = one("nan")
     with h5py.File(nan, "a") as file:
+        file.attrs.pop("checksums", None)  # changed on purpose
         file["samples"][2, 1, 0, 0] = np.nan
     kspace = tmp_path / "kspace.h5"
     with h5py.File(kspace, "w") as file:
@@ -297,6 +301,7 @@ def test_a_page_that_is_there_stays_whole(tmp_path: Path) -> None:
     assert main(["report", str(file), "-o", str(tmp_path / "page.html")]) == 0
     before = (tmp_path / "page.html").read_bytes()
     with h5py.File(file, "a") as handle:
+        handle.attrs.pop("checksums", None)  # changed on purpose
         handle["samples"][0, 0, 0, 0] = np.inf
     assert main(["report", str(file), "-o", str(tmp_path / "page.html")]) == 2
     assert (tmp_path / "page.html").read_bytes() == before

@@ -254,6 +254,7 @@ def run(tmp_path: Path) -> Path:
     for n, licence in enumerate(("CC0-1.0", "MIT")):
         write_raw(data / f"{n}.h5", patient=f"p{n}")
         with h5py.File(data / f"{n}.h5", "a") as file:
+            file.attrs.pop("checksums", None)  # changed on purpose
             file.attrs.update({"licence": licence, "source": f"place {n}", "acquisition": f"knee {n}"})
     sources = [{"path": str(data), "split": "train"}, {"phantom": "head", "count": 2, "size": [24, 24]}]
     section = {"sources": sources, "val_fraction": 0.4}

@@ -82,6 +82,7 @@ def _everyday() -> list[tuple[str, str]]:
         ("send", "Example: bayesmri send knee_r4 --to localhost:4242 --called ORTHANC"),
         ("report", "Example: bayesmri report knee_r4.recon.h5 -o knee_r4.html"),
         ("app", "Example: bayesmri app scans/"),
+        ("verify", "Example: bayesmri verify knee_r4.recon.h5 tdv-mine.json runs/small"),
         ("whatif", "Example: bayesmri whatif scan.h5 --erase 120,96,4 --model auto -o out.h5 --png"),
         ("evaluate", "Example: bayesmri evaluate --data val/ --methods tv,runs/small --acceleration 4"),
         ("train", "Example: bayesmri train configs/small-single-r4.toml -o runs/small"),

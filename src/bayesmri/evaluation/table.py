@@ -22,6 +22,8 @@ from bayesmri.evaluation.reuse import Earlier, earlier
 from bayesmri.evaluation.tracks import with_array
 from bayesmri.io.atomic import atomic_paths, check_target
 from bayesmri.io.formats import read, volume_paths
+from bayesmri.io.integrity.seal import SEAL
+from bayesmri.io.integrity.together import SET, set_text, table_checksum
 from bayesmri.io.provenance import plain, provenance
 from bayesmri.kspace import Images, KSpace
 from bayesmri.physics.mask import MaskSpec
@@ -216,10 +218,14 @@ def evaluate_to(
         command="evaluate", config=result["study"], seed=study.seed, inputs=inputs, threads=torch.get_num_threads()
     )
     table = means(result["rows"])
-    rows = json.dumps(result, indent=1, allow_nan=False) + "\n"
-    with atomic_paths(targets) as temporaries:
-        for temporary, text in zip(temporaries, (rows, page(result, table), latex(table)), strict=True):
+    texts = [page(result, table), latex(table)]
+    with atomic_paths(targets) as temporaries:  # the first appears last, and names the others
+        beside = dict(zip((target.name for target in targets[1:]), temporaries[1:], strict=True))
+        for temporary, text in zip(temporaries[1:], texts, strict=True):
             temporary.write_text(text, encoding="utf-8")
+        signed = {**result, SET: json.loads(set_text(beside))}
+        signed[SEAL] = table_checksum(json.loads(json.dumps(signed, allow_nan=False)))
+        temporaries[0].write_text(json.dumps(signed, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     return result
 
 

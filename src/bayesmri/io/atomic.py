@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -28,7 +29,7 @@ def atomic_path(target: Path, *, fresh: bool = False) -> Iterator[Path]:
     fresh: a target that is there, or comes while the block runs, is not replaced: a FileExistsError.
     """
     target = _resolved(target)
-    temporary = target.with_name(_temporary_name(target.name))
+    temporary = target.with_name(temporary_name(target.name))
     made: list[Path] = []
     try:
         _folder_of(target)
@@ -65,7 +66,7 @@ def atomic_paths(targets: Sequence[Path]) -> Iterator[list[Path]]:
 
 
 def sweep(folder: Path) -> int:
-    """Temporary files in `folder` whose processes have died are removed; how many there were.
+    """Temporary files and folders in `folder` whose processes have died are removed; how many there were.
 
     Those of processes on other machines, of which nothing can be told from here, stay.
     """
@@ -75,7 +76,7 @@ def sweep(folder: Path) -> int:
             found = TEMPORARY.match(path.name)
             if found and ended(Process("", found[1], int(found[2]), int(found[3]))):
                 with suppress(OSError):
-                    path.unlink()
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
                     removed += 1
     return removed
 
@@ -126,7 +127,7 @@ def _appear(temporary: Path, target: Path) -> None:
         temporary.unlink()
 
 
-def _temporary_name(name: str) -> str:
+def temporary_name(name: str) -> str:
     """The ending stays, since writers go by it; a name has room for 255 bytes."""
     me = this_process()
     return f".{me.space}-{me.pid}-{me.started}-{secrets.token_hex(4)}.{name[-48:]}"

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bayesmri.io.acquired import finish
 from bayesmri.io.h5_geometry import stored_dicom, with_geometry
+from bayesmri.io.integrity.seal import check_seal
 from bayesmri.io.ismrmrd_xml import Encoding, parse_header
 from bayesmri.io.layout.array import arranged, checked
 from bayesmri.io.layout.axes import Arranged
@@ -44,6 +45,7 @@ class Truth:
 def read_fastmri(path: Path, *, budget: int | None = None, given: Given = NOTHING) -> KSpace:
     """Axis −2 is the readout x of the header's encoded space, axis −1 the phase-encoding y."""
     with open_h5(path) as file:
+        check_seal(file)
         present = names(file)
         values, told = read_complex(file, "kspace", budget=budget)
         found = checked(_arranged(file, values, given, budget), given)

@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from bayesmri.bounded import one_line
 from bayesmri.errors import DataError
 from bayesmri.io.inputs import input_files
 
@@ -59,6 +60,38 @@ def seen(inputs: Sequence[Path | Seen]) -> list[Seen]:
 
 def _seen(given: Path | Seen) -> list[Seen]:
     return [given] if isinstance(given, Seen) else [Seen(p.name, sha256(p)) for p in input_files(given)]
+
+
+def stamps(inputs: Sequence[Path]) -> dict[Path, tuple[int, ...]]:
+    """What the system says of the files behind the inputs: identity, size and times, before they are read."""
+    found: dict[Path, tuple[int, ...]] = {}
+    for path in (file for given in inputs for name in input_files(given) for file in _within(name)):
+        try:
+            info = path.stat()
+        except (OSError, ValueError):
+            continue
+        found[path] = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+    return found
+
+
+def seen_since(before: Mapping[Path, tuple[int, ...]], inputs: Sequence[Path]) -> list[list[Seen]]:
+    """Of every input, names and checksums, which are those of the bytes that were read since `before`.
+
+    A file that has changed meanwhile is a DataError: its checksum would be that of other bytes.
+    """
+    found = [_seen(given) for given in inputs]
+    now = stamps(inputs)
+    changed = next((path for path in {**before, **now} if before.get(path) != now.get(path)), None)
+    if changed is not None:
+        raise DataError(f"{one_line(changed.name)} was changed while it was read: wait for its writer, and run again")
+    return found
+
+
+def _within(path: Path) -> list[Path]:
+    try:
+        return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    except (OSError, ValueError):
+        return [path]
 
 
 def processor() -> str:

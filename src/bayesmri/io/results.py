@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bayesmri.errors import BayesMRIError, DataError, FormatError
 from bayesmri.io.guard import one_line, regular_file
 from bayesmri.io.h5_geometry import stored_dicom, with_geometry
+from bayesmri.io.integrity.seal import check_seal
 from bayesmri.io.safe_h5 import (
     MESSAGES,
     check_size,
@@ -159,12 +160,14 @@ def open_result(path: Path) -> Iterator[Result]:
     with open_h5(path) as file:
         if "reconstruction" not in names(file):
             raise FormatError(f"{one_line(path)} holds no `reconstruction`, {SOURCE}")
+        check_seal(file)
         yield _result(file, one_line(path.name, limit=120))
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
-    """What a file records of its making, {} where that is nothing; no array is read."""
+    """What a file records of its making, {} where that is nothing; one that is damaged is a FormatError."""
     with open_h5(path) as file:
+        check_seal(file)
         return _provenance(file)
 
 

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from bayesmri.errors import ShapeError
 from bayesmri.io.atomic import atomic_path, check_values
 from bayesmri.io.geometry import usable_affine, usable_voxel, voxel_sizes
+from bayesmri.io.integrity.seal import seal
+from bayesmri.io.integrity.together import SET, set_text
 from bayesmri.io.safe_h5 import MESSAGES
 from bayesmri.io.write_header import fastmri_header
 from bayesmri.kspace import Header, KSpace
@@ -95,7 +97,20 @@ def _write(
                 if said is not None:
                     _write_messages(file, said)
                 file.attrs.update({**attributes, **({} if said is None else _joined(said))})
+                disk.check()
+                seal(file)
         finally:  # whatever HDF5 makes of it, this is the reason
+            disk.check()
+
+
+def name_files(path: Path, made: Mapping[str, Path]) -> None:
+    """Enters into a file that was written the names and checksums of those that are to lie beside it."""
+    with _Disk(path, "r+") as disk:
+        try:
+            with h5py.File(disk, "r+") as file:
+                file.attrs[SET] = set_text(made)
+                seal(file)
+        finally:
             disk.check()
 
 

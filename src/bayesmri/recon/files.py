@@ -19,6 +19,7 @@ from bayesmri.io.guard import is_folder, one_line
 from bayesmri.io.layout.given import NOTHING, Given
 from bayesmri.io.masks import read_mask
 from bayesmri.io.mrd.choice import FIRST, Choice
+from bayesmri.io.provenance import seen_since, stamps
 from bayesmri.io.results import GROUP
 from bayesmri.io.sensitivity_maps import read_sensitivities
 from bayesmri.kspace import Images, KSpace
@@ -66,16 +67,17 @@ def simulate_file(
     check_ending(out)
     given: Images | PhantomRequest
     if isinstance(source, Path):
-        path = source
+        path, before = source, stamps([source])
         given = reading(lambda: read_images(path), path, trusted=trusted)
+        (seen,) = seen_since(before, inputs)
     else:
-        given = source
+        given, seen = source, []
     from bayesmri.recon.work import phantom_images, simulate_images
 
     images = given if isinstance(given, Images) else phantom_images(given, seed=seed, progress=progress)
     config = {"source": source.name if isinstance(source, Path) else asdict(source)}
     return simulate_images(
-        images, out, coils=coils, snr_db=snr_db, seed=seed, config=config, inputs=inputs, progress=progress
+        images, out, coils=coils, snr_db=snr_db, seed=seed, config=config, inputs=seen, progress=progress
     )
 
 
@@ -100,10 +102,12 @@ def undersample_file(
     check_file(path)
     check_target(out, path, *sampling.files, force=force)
     check_ending(out)
+    before = stamps([path])
     kspace = reading(lambda: read_kspace(path, given=given, choice=choice), path, trusted=trusted)
+    (seen,) = seen_since(before, [path])
     from bayesmri.recon.work import write_undersampled
 
-    return write_undersampled(kspace, path, out, sampling, keep_truth=keep_truth, combined=single_coil, strict=strict)
+    return write_undersampled(kspace, seen, out, sampling, keep_truth=keep_truth, combined=single_coil, strict=strict)
 
 
 def reconstruct_file(
@@ -143,18 +147,28 @@ def reconstruct_file(
     check_ending(out)
     asked = dicom_out(dicom, like, as_float=dicom_float, sources=sources, strict=options.strict, force=force)
     lines = read_mask(sampling.files[0]) if sampling is not None and sampling.files else None
-    said = replace(given, mask=lines)
+    said, before = replace(given, mask=lines), stamps(inputs)
     kspace = reading(lambda: read_kspace(path, given=said, choice=choice), path, trusted=trusted)
     if sensitivities is not None:
         check_sensitivities(options)
         kspace = read_sensitivities(sensitivities, kspace)
     if asked is not None and asked.like is not None:
         check_slices(asked.like, len(kspace.z))
+    seen = seen_since(before, inputs)
     from bayesmri.recon.work import reconstruct_to
 
     said_of_it = reading_settings(given, choice)
     return reconstruct_to(
-        kspace, targets, options, sampling, inputs=inputs, dicom=asked, progress=progress, reading=said_of_it, make=make
+        kspace,
+        targets,
+        options,
+        sampling,
+        file=path.name,
+        inputs=seen,
+        dicom=asked,
+        progress=progress,
+        reading=said_of_it,
+        make=make,
     )
 
 

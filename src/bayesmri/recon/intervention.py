@@ -9,6 +9,7 @@ from bayesmri.errors import ConfigError
 from bayesmri.io.atomic import check_target
 from bayesmri.io.formats import read_kspace
 from bayesmri.io.guard import one_line
+from bayesmri.io.provenance import seen_since, stamps
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.files import check_ending, check_file, with_ending
 from bayesmri.recon.request import Options
@@ -111,7 +112,9 @@ def whatif_file(
     for target in targets.values():
         check_target(target, *sources, force=force)
     check_ending(out)
+    before = stamps([path])
     kspace = read_kspace(path)
+    (seen,) = seen_since(before, [path])
     from bayesmri.recon.whatif import whatif_to
 
-    return whatif_to(kspace, path, targets, asked, options, sampling)
+    return whatif_to(kspace, path.name, seen, targets, asked, options, sampling)

@@ -15,7 +15,7 @@ from bayesmri.io.dicom_out.folder import atomic_folder
 from bayesmri.io.dicom_out.write import DicomOut, write_files
 from bayesmri.io.geometry import crop_affine, usable_affine, usable_voxel, voxel_sizes
 from bayesmri.io.results import GROUP, open_result
-from bayesmri.io.write_h5 import write_reconstruction
+from bayesmri.io.write_h5 import name_files, write_reconstruction
 from bayesmri.io.write_nifti import write_nifti
 from bayesmri.kspace import Header
 from bayesmri.messages import Messages
@@ -58,13 +58,18 @@ def save(
                 write_nifti(made[kind], volume, result.header, full_shape=result.grid, told=see)
         if "png" in made:
             write_panel(made["png"], result)
-        if dicom is None:
-            return said
-        folder = stack.enter_context(atomic_folder(dicom.folder))
-        with open_result(made["h5"]) as stored:  # what `export` would make of the file
-            pass
-        written = write_files(stored, folder, dicom)
-        return Messages(tuple(written["notes"]), tuple(written["warnings"]))
+        beside = {targets[kind].name: path for kind, path in made.items() if kind != "h5"}
+        if dicom is not None:
+            folder = stack.enter_context(atomic_folder(dicom.folder))
+            with open_result(made["h5"]) as stored:  # what `export` would make of the file
+                pass
+            written = write_files(stored, folder, dicom)
+            said = Messages(tuple(written["notes"]), tuple(written["warnings"]))
+            if dicom.folder.parent.resolve() == targets["h5"].parent.resolve():
+                beside[dicom.folder.name] = folder
+        if beside:
+            name_files(made["h5"], beside)
+        return said
 
 
 def shown_header(result: Reconstruction) -> Header:

@@ -8,6 +8,7 @@ image follows the data, and 0 where it stays as it was: then the model, and not 
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from bayesmri.io.geometry import center_window
 from bayesmri.io.inspect import data_messages, mask_messages
 from bayesmri.io.layout.turn import turned_header
 from bayesmri.io.provenance import Seen, provenance
-from bayesmri.io.write_h5 import write_reconstruction
+from bayesmri.io.write_h5 import name_files, write_reconstruction
 from bayesmri.kspace import KSpace
 from bayesmri.machine.workers import one_thread
 from bayesmri.messages import Messages
@@ -285,13 +286,14 @@ def _held(D: DataTerm, phase: Tensor, a: Floats, pad: Padding | None) -> tuple[f
 
 def whatif_to(
     kspace: KSpace,
-    path: Path,
+    name: str,
+    seen: Sequence[Seen],
     targets: dict[str, Path],
     asked: Intervention,
     options: Options,
     sampling: Sampling | None,
 ) -> dict[str, Any]:
-    """Ask and write; returns JSON values."""
+    """Ask and write; returns JSON values. name, seen: of the file, as it was when it was read."""
     said = data_messages(kspace)
     if options.single_coil:
         kspace = single_coil(kspace)
@@ -308,7 +310,7 @@ def whatif_to(
     model = [] if found.model_file is None else [found.model_file]
     seed = None if sampling is None else sampling.seed
     origin = provenance(
-        command="whatif", config=config, seed=seed, inputs=[path, *model], threads=torch.get_num_threads()
+        command="whatif", config=config, seed=seed, inputs=[*seen, *model], threads=torch.get_num_threads()
     )
     with atomic_paths(list(targets.values())) as paths:
         made = dict(zip(targets, paths, strict=True))
@@ -318,8 +320,9 @@ def whatif_to(
         write_reconstruction(made["h5"], images, header=header, provenance=origin, about=told, said=said)
         if "png" in made:
             write_picture(made["png"], found, pixel_aspect(header))
+            name_files(made["h5"], {targets["png"].name: made["png"]})
     return {
-        "file": path.name,
+        "file": name,
         **({} if choice is None else {"chosen": choice}),
         **facts,
         "seconds": found.seconds,

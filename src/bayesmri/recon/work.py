@@ -38,7 +38,7 @@ def simulate_images(
     snr_db: float | None,
     seed: int,
     config: Mapping[str, Any],
-    inputs: Sequence[Path] = (),
+    inputs: Sequence[Seen] = (),
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """What a scanner with these coils would measure of the images, written to `out`."""
@@ -59,14 +59,21 @@ def simulate_images(
 
 
 def write_undersampled(
-    kspace: KSpace, path: Path, out: Path, sampling: Sampling, *, keep_truth: bool, combined: bool, strict: bool
+    kspace: KSpace,
+    seen: Sequence[Seen],
+    out: Path,
+    sampling: Sampling,
+    *,
+    keep_truth: bool,
+    combined: bool,
+    strict: bool,
 ) -> dict[str, Any]:
     """K-space of a file undersampled, and written. combined: into one coil first. strict: unless there are warnings."""
     sampled = undersample(single_coil(kspace) if combined else kspace, sampling)
     said = data_messages(kspace) + mask_messages(sampled.encoded_mask)
     said.check(strict=strict)
     config = {**asdict(sampling), "single_coil": combined}
-    record = _provenance("undersample", config, sampling.seed, [path])
+    record = _provenance("undersample", config, sampling.seed, seen)
     write_kspace(out, sampled, provenance=record, truth=sampled.truth if keep_truth else None, said=said)
     return {"output": str(out), **sampling_facts(sampled), **said.as_json()}
 
@@ -77,7 +84,8 @@ def reconstruct_to(
     options: Options,
     sampling: Sampling | None,
     *,
-    inputs: Sequence[Path],
+    file: str,
+    inputs: Sequence[Sequence[Seen]],
     dicom: DicomOut | None = None,
     progress: Progress | None,
     reading: Mapping[str, Any],
@@ -85,7 +93,8 @@ def reconstruct_to(
 ) -> dict[str, Any]:
     """K-space of a file undersampled if asked for, reconstructed and written.
 
-    inputs: the file first, then what else was read. reading: how, as it is recorded. make: the method of options.
+    file: its name. inputs: the file first, then what else was read, as it was then.
+    reading: how, as it is recorded. make: the method of options.
     """
     known = data_messages(kspace)
     if options.single_coil:
@@ -107,7 +116,7 @@ def reconstruct_to(
     for former in without:  # of an earlier image, which --force gave up
         former.unlink(missing_ok=True)
     return {
-        "file": inputs[0].name,
+        "file": file,
         **facts(result),
         **({} if choice is None else {"chosen": choice}),
         **({} if result.model_file is None else {"model_file": _model_facts(options, result.model_file)}),
@@ -128,7 +137,7 @@ def _recon_provenance(
     options: Options,
     sampling: Sampling | None,
     choice: str | None,
-    inputs: Sequence[Path],
+    inputs: Sequence[Sequence[Seen]],
     model: Seen | None,
     reading: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -141,7 +150,7 @@ def _recon_provenance(
     if choice is not None:
         config["chosen"] = choice
     scan, *more = inputs
-    used: list[Path | Seen] = [scan, *([] if model is None else [model]), *more]
+    used = [*scan, *([] if model is None else [model]), *(one for given in more for one in given)]
     return _provenance("recon", config, recorded_seed(options, sampling), used)
 
 

@@ -2,13 +2,13 @@
 
 import ctypes
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bayesmri.errors import OutputError
+from bayesmri.io.atomic import sweep, temporary_name
 from bayesmri.io.guard import one_line
 
 MOST = 100_000  # entries that are looked at
@@ -22,12 +22,13 @@ def atomic_folder(target: Path) -> Iterator[Path]:
     When the block fails the temporary and any folder made for it are removed, and a former target stays as it was.
     """
     target = target.resolve()
-    temporary = target.with_name(f".{secrets.token_hex(6)}.{target.name[-60:]}")
+    temporary = target.with_name(temporary_name(target.name))
     made: list[Path] = []
     try:
         for folder in [p for p in target.parents if not p.exists()][::-1]:
             folder.mkdir(exist_ok=True)
             made.append(folder)
+        sweep(target.parent)
         temporary.mkdir()
         yield temporary
         _sync_all(temporary)

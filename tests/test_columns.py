@@ -88,9 +88,27 @@ def test_points_double_precision_and_large_primes_take_the_plain_path(mask: Tens
     assert columns.plans(z, mask) is None
 
 
-def test_learning_takes_the_plain_path() -> None:
+@pytest.mark.parametrize("coupled", [False, True])
+def test_learning_goes_back_as_through_torch(coupled: bool) -> None:
     mask = lines(24)
-    D = Channels(mask * drawn(1, 1, 20, 24), mask)
-    v, h = drawn(1, 1, 20, 24, seed=1).requires_grad_(), torch.tensor(0.7, requires_grad=True)
-    through = torch.autograd.grad(D.prox(v, h, (v,))[0].abs().sum(), [v, h])
-    assert all(float(g.abs().sum()) > 0 for g in through)
+    z, s = mask * drawn(2, 3, 20, 24), drawn(2, 1, 3, 20, 24, seed=4) / 3**0.5
+    D: Channels | Coupled = Coupled(z, mask, s) if coupled else Channels(z, mask)
+    h, v = torch.tensor(0.7, requires_grad=True), drawn(2, 1 if coupled else 3, 20, 24, seed=1).requires_grad_()
+    before = tuple(drawn(*v.shape, seed=i).requires_grad_() for i in (5, 6)) if coupled else (v,)
+    weights = drawn(*v.shape, seed=7)
+
+    def gradients(by: Channels | Coupled) -> tuple[Tensor, ...]:
+        x = by.prox(v, h, before)[0]
+        return torch.autograd.grad((x * weights).real.sum() + x.abs().square().sum(), [v, h, *before])
+
+    for fast, slow in zip(gradients(D), gradients(replace(D, plain=True)), strict=True):
+        close(fast, slow)
+
+
+def test_learned_sensitivities_take_the_plain_path() -> None:
+    mask = lines(24)
+    s = drawn(1, 1, 3, 20, 24, seed=4).requires_grad_()
+    D = Coupled(mask * drawn(1, 3, 20, 24), mask, s)
+    v = drawn(1, 1, 20, 24, seed=1)
+    (through,) = torch.autograd.grad(D.prox(v, 0.7, (v, v))[0].abs().sum(), [s])
+    assert float(through.abs().sum()) > 0

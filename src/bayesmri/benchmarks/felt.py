@@ -127,10 +127,11 @@ def _training(repeats: int) -> dict[str, float]:
     z = mask * torch.randn(1, 1, *PATCH, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
     batch: tuple[Tensor, ...] = (z, mask, rss(ifft2c(z)))
 
-    def step(by: Bound, theta: Weights = theta) -> object:
-        return update_gradients(by, theta, batch, S=STEPS, recompute=True)
+    def step(by: Bound, *, by_torch: bool, theta: Weights = theta) -> object:
+        return update_gradients(by, theta, batch, S=STEPS, recompute=True, plain=by_torch)
 
-    seconds, before = best_times([lambda: step(reg), lambda: step(plain(reg))], repeats)
+    runs = [lambda: step(reg, by_torch=False), lambda: step(plain(reg), by_torch=True)]
+    seconds, before = best_times(runs, repeats)
     return {"seconds": seconds, "before_seconds": before}
 
 

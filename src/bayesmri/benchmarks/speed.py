@@ -18,12 +18,13 @@ from bayesmri.benchmarks.rival import ByAutograd, plain_gradient
 from bayesmri.complexes import rss
 from bayesmri.errors import ConfigError
 from bayesmri.machine.memory import give_memory_back, keep_memory
+from bayesmri.physics.data_terms import Channels
 from bayesmri.physics.fourier import ifft2c
 from bayesmri.physics.mask import random_mask
 from bayesmri.regularizers.base import Bound, Regularizer, Weights
 from bayesmri.regularizers.compiled import compiled
 from bayesmri.regularizers.tdv import TDV, TDVConfig, TDVCore
-from bayesmri.solver import unroll
+from bayesmri.solver import descend
 from bayesmri.training.loss import LossConfig, loss
 
 PAPER = TDVConfig()  # m = 64, 3 macroblocks, 4 scales
@@ -170,10 +171,11 @@ def best_times(runs: Sequence[Callable[[], object]], repeats: int) -> list[float
 
 
 def update_gradients(
-    reg: Regularizer, theta: Weights, batch: tuple[Tensor, ...], *, S: int, recompute: bool = False
+    reg: Regularizer, theta: Weights, batch: tuple[Tensor, ...], *, S: int, recompute: bool = False, plain: bool = False
 ) -> tuple[Tensor, ...]:
+    """plain: the proximal map by torch alone."""
     z, mask, Y = batch
-    x = unroll(z, mask, reg, T=1.0, S=S, checkpoint=recompute)
+    x = descend(Channels(z, mask, plain=plain), reg, T=1.0, S=S, checkpoint=recompute)
     return torch.autograd.grad(loss(rss(x), Y, LOSS).mean(), list(theta.values()))
 
 

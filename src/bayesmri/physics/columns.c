@@ -292,16 +292,25 @@ void coil_prox(const float *v, const float *b, const float *lanes, float *x, flo
   }
 }
 
-/* x + c (b − F⁻¹ M F x) of complex rows (·, W). scratch: 32 W. */
-void row_prox(const float *x, const float *b, float *out, int rows, int W, const int *factors, int n, const float *twiddles,
-              const float *roots, const float *mask, float c, float *scratch) {
+/* F⁻¹ M F x of complex rows (·, W). scratch: 32 W. */
+void row_project(const float *x, float *out, int rows, int W, const int *factors, int n, const float *twiddles,
+                 const float *roots, const float *mask, float *scratch) {
   Plan plan = {W, n, factors, twiddles, roots, mask};
   for (int h = 0; h < rows; h += B) {
     int some = rows - h < B ? rows - h : B;
-    long at = 2L * h * W;
-    into_lanes(x + at, some, W, scratch);
+    into_lanes(x + 2L * h * W, some, W, scratch);
     convolve(&plan, scratch);
-    out_of_lanes(scratch, some, W, out + at);
+    out_of_lanes(scratch, some, W, out + 2L * h * W);
+  }
+}
+
+/* x + c (b − F⁻¹ M F x) of complex rows (·, W). scratch: 32 W. */
+void row_prox(const float *x, const float *b, float *out, int rows, int W, const int *factors, int n, const float *twiddles,
+              const float *roots, const float *mask, float c, float *scratch) {
+  for (int h = 0; h < rows; h += B) {
+    int some = rows - h < B ? rows - h : B;
+    long at = 2L * h * W;
+    row_project(x + at, out + at, some, W, factors, n, twiddles, roots, mask, scratch);
     for (long i = at; i < at + 2L * some * W; i++) out[i] = x[i] + c * (b[i] - out[i]);
   }
 }

@@ -1,25 +1,27 @@
 """The proximal maps of D where the mask keeps whole columns, by `columns.c`: one-dimensional transforms, no copies.
 
-Optional: without a C compiler, on other devices, in double precision, for other masks and where something is learned,
-`data_terms.py` takes torch's transforms, slower but equal.
+Optional: without a C compiler, on other devices, in double precision and for other masks `data_terms.py` takes torch's
+transforms, slower but equal.
 """
 
 import ctypes
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, final
+from typing import Any, cast, final
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from bayesmri.machine.kernels import compiled
 from bayesmri.physics.operator import batched
 
 SOURCE = Path(__file__).with_name("columns.c")
+Map = Callable[[Tensor], Tensor]
 LANES = 16  # rows at a time
 LARGEST_PRIME = 61  # of W: with larger ones torch is as quick
 
@@ -55,8 +57,42 @@ def plans(z: Tensor, mask: Tensor) -> tuple[Plan, ...] | None:
 
 def idle(*values: object) -> bool:
     """Whether nothing is to be learned through these."""
-    learning = torch.is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in values)
-    return not learning and not torch.compiler.is_compiling()
+    return not torch.is_grad_enabled() or not any(isinstance(v, Tensor) and v.requires_grad for v in values)
+
+
+class _SelfAdjoint(torch.autograd.Function):
+    """A linear map that is its own adjoint, by a kernel: what goes back through it is mapped alike."""
+
+    @staticmethod
+    def forward(x: Tensor, by: Map) -> Tensor:
+        return by(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Map], output: Tensor) -> None:
+        ctx.by = inputs[1]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        return ctx.by(g), None
+
+
+def _differentiable(by: Map, x: Tensor) -> Tensor:
+    return cast(Callable[[Tensor, Map], Tensor], _SelfAdjoint.apply)(x, by)
+
+
+def projected(x: Tensor, plans: tuple[Plan, ...]) -> Tensor:
+    """A*A x = F⁻¹ M F x for A = M F, (B, Q, H, W); once differentiable."""
+    return _differentiable(partial(_projected, plans=plans), x)
+
+
+def _projected(x: Tensor, plans: tuple[Plan, ...]) -> Tensor:
+    x = x.contiguous()
+    out, scratch = torch.empty_like(x), torch.empty(2 * LANES * x.shape[-1])
+    for image, to, plan in zip(x, out, plans, strict=True):
+        sizes = (image.numel() // image.shape[-1], image.shape[-1])
+        _loaded().row_project(image.data_ptr(), to.data_ptr(), *sizes, *plan.arguments(), scratch.data_ptr())
+    return out
 
 
 def row_prox(x: Tensor, b: Tensor, plans: tuple[Plan, ...], h: Tensor | float) -> Tensor:
@@ -90,6 +126,19 @@ class CoilColumns:
             _loaded().coil_lanes(one.data_ptr(), to.data_ptr(), J, Q, H, W)
         return cls(plans, lanes, s.shape)
 
+    def normal(self, m: Tensor) -> Tensor:
+        """A*A m, (B, J, H, W); once differentiable."""
+        return _differentiable(self._normal, m)
+
+    def _normal(self, m: Tensor) -> Tensor:
+        _, J, Q, H, W = self.shape
+        m = m.contiguous()
+        out, scratch = torch.empty_like(m), torch.empty((2 * J + 1) * 2 * LANES * W)
+        for i, plan in enumerate(self.plans):
+            arrays = (t[i].data_ptr() for t in (m, self.lanes, out))
+            _loaded().coil_normal(*arrays, J, Q, H, W, *plan.arguments(), scratch.data_ptr())
+        return out
+
     def prox(
         self, v: Tensor, b: Tensor, before: tuple[Tensor, Tensor], *, h: Tensor | float, steps: int
     ) -> tuple[Tensor, Tensor]:
@@ -100,8 +149,7 @@ class CoilColumns:
         scratch = torch.empty(6 * J * H * W + (2 * J + 1) * 2 * LANES * W)
         for i, plan in enumerate(self.plans):
             arrays = (t[i].data_ptr() for t in (v, b, self.lanes, x, Nx))
-            sizes = (J, Q, H, W)
-            _loaded().coil_prox(*arrays, *sizes, *plan.arguments(), float(h), steps, scratch.data_ptr())
+            _loaded().coil_prox(*arrays, J, Q, H, W, *plan.arguments(), float(h), steps, scratch.data_ptr())
         return x, Nx
 
 
@@ -167,7 +215,9 @@ def library() -> ctypes.CDLL | None:
     plan: list[Any] = [pointer, number, pointer, pointer, pointer]
     found.coil_lanes.argtypes = [pointer] * 2 + [number] * 4
     found.coil_prox.argtypes = [pointer] * 5 + [number] * 4 + plan + [real, number, pointer]
+    found.coil_normal.argtypes = [pointer] * 3 + [number] * 4 + [*plan, pointer]
+    found.row_project.argtypes = [pointer] * 2 + [number] * 2 + [*plan, pointer]
     found.row_prox.argtypes = [pointer] * 3 + [number] * 2 + plan + [real, pointer]
-    for name in ("coil_lanes", "coil_prox", "row_prox"):
+    for name in ("coil_lanes", "coil_normal", "coil_prox", "row_project", "row_prox"):
         getattr(found, name).restype = None
     return found

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from bayesmri.physics.coil_operator import CoilOperator
-from bayesmri.physics.columns import CoilColumns, Plan, idle, plans, row_prox
+from bayesmri.physics.columns import CoilColumns, Plan, idle, plans, projected, row_prox
 from bayesmri.physics.conjugate_gradients import Known, shifted_conjugate_gradients
 from bayesmri.physics.fidelity import prox_data
 from bayesmri.physics.fourier import ifft2c
@@ -72,9 +72,11 @@ class DataTerm(ABC):
     @final
     def _closed_form(self, v: Tensor, h: Tensor | float) -> Tensor:
         """prox_{hD}(v) for A = M F."""
-        if self._plans is not None and idle(v, h, self.z):
+        if self._plans is None or torch.compiler.is_compiling():
+            return prox_data(v, self.z, self.mask, h)
+        if idle(v, h, self.z):
             return row_prox(v, self._zero_filled, self._plans, h)
-        return prox_data(v, self.z, self.mask, h)
+        return v + h / (1 + h) * (self._zero_filled - projected(v, self._plans))
 
 
 @final
@@ -175,10 +177,11 @@ class Coupled(DataTerm):
         return self._solved(v, h, before, self.steps)
 
     def _solved(self, v: Tensor, h: Tensor | float, before: State, steps: int) -> State:
-        x, Nx = before
-        if self._columns is not None and idle(v, h, x, Nx, self.s, self.z):
-            return self._columns.prox(v, self.b, (x, Nx), h=h, steps=steps)
-        return shifted_conjugate_gradients(self.A.normal, v + h * self.b, Known(x, Nx), h=h, steps=steps)
+        (x, Nx), fast = before, None if torch.compiler.is_compiling() or not idle(self.s) else self._columns
+        if fast is not None and idle(v, h, x, Nx, self.z):
+            return fast.prox(v, self.b, (x, Nx), h=h, steps=steps)
+        N = self.A.normal if fast is None else fast.normal
+        return shifted_conjugate_gradients(N, v + h * self.b, Known(x, Nx), h=h, steps=steps)
 
     @cached_property
     def _columns(self) -> CoilColumns | None:

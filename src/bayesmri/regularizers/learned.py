@@ -62,8 +62,7 @@ class _Finish(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, u: Tensor, k: Tensor) -> Tensor:
-        fresh = x.clone(memory_format=torch.channels_last)
-        return native.conv(u, k, pre=native.PHI, post=native.ADD, other=fresh)
+        return native.conv(u, k, pre=native.PHI, post=native.ADD, other=x, keep=True)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
@@ -72,8 +71,7 @@ class _Finish(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, h: Tensor) -> Grads:
         u, k = ctx.saved_tensors
-        fresh = u.clone(memory_format=torch.channels_last)
-        in_u = native.spread(h, k, post=native.TIMES_PHI_PRIME, other=fresh)
+        in_u = native.spread(h, k, post=native.TIMES_PHI_PRIME, other=u, keep=True)
         return h, in_u, native.kernel_gradient(u, h, pre=native.PHI) if ctx.needs_input_grad[2] else None
 
 

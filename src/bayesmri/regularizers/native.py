@@ -20,9 +20,9 @@ SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "winogr
 BLOCK = 16  # features of a vector
 PLAIN, PHI, UNIFORM = range(3)
 STORE, ADD, TIMES_PHI_PRIME, ADD_SAME = range(4)
-BAND = 64  # rows whose products are summed by themselves
+BAND = 16  # rows whose products are summed by themselves
 TILE = 4  # rows at a time
-FEW_ROWS = 32  # of a band: with fewer, a second thread is not worth its start
+LITTLE = 1 << 20  # products at each tap of a band: with fewer, a second thread is not worth its start
 
 
 def usable(*tensors: Tensor) -> bool:
@@ -33,28 +33,36 @@ def usable(*tensors: Tensor) -> bool:
 
 
 def conv(
-    x: Tensor, k: Tensor, *, stride: int = 1, pre: int = PLAIN, post: int = STORE, other: Tensor | None = None
+    x: Tensor,
+    k: Tensor,
+    *,
+    stride: int = 1,
+    pre: int = PLAIN,
+    post: int = STORE,
+    other: Tensor | None = None,
+    keep: bool = False,
 ) -> Tensor:
     """k ∗ P x or k ∗ P φ(x), at every stride-th pixel: (B, in, H, W) → (B, out, ⌈H/stride⌉, ⌈W/stride⌉).
 
-    other: the result is added to it, or multiplied by its φ′, in its place.
+    other: the result is added to it, or multiplied by its φ′, in its place; keep: and it stays as it is.
     """
     H, W = x.shape[-2:]
     n_out, n_in = k.shape[:2]
     x, k = _last(x), k.contiguous()
-    out = _room((len(x), n_out, -(-H // stride), -(-W // stride)), other)
+    other = None if other is None else _last(other)
+    out = _room((len(x), n_out, -(-H // stride), -(-W // stride)), None if keep else other)
     tiled = _tiled(stride, n_in, n_out)
     scratch = _tiled_scratch(W, n_in, n_out) if tiled else 3 * (W + 8) * n_in + W * n_out + 9 * n_in * n_out
 
     def band(b: int, first: int, last: int) -> None:
         room = torch.empty(scratch)
-        arrays, sizes, rest = (_at(x, b), k.data_ptr(), _at(out, b), _at(out, b)), (H, W, n_in, n_out), (pre, post)
+        arrays, sizes, rest = (_at(x, b), k.data_ptr(), _at(other, b), _at(out, b)), (H, W, n_in, n_out), (pre, post)
         if tiled:
             _call("winograd3x3", *arrays, *sizes, *rest, first, last, room.data_ptr())
         else:
             _call("conv3x3", *arrays, *sizes, stride, *rest, first, last, room.data_ptr())
 
-    _bands(band, len(x), out.shape[-2])
+    _bands(band, out.shape, n_in)
     return out
 
 
@@ -67,6 +75,7 @@ def spread(
     post: int = STORE,
     other: Tensor | None = None,
     edges: Tensor | None = None,
+    keep: bool = False,
 ) -> Tensor:
     """The adjoint of `conv` on images of `size`.
 
@@ -78,7 +87,8 @@ def spread(
     n_in, n_out = k.shape[:2]
     g, k = _last(g), k.contiguous()
     same = None if post != ADD_SAME or other is None else other.contiguous()
-    out = _room((len(g), n_out, H, W), None if post == ADD_SAME else other)
+    other = None if other is None or same is not None else _last(other)
+    out = _room((len(g), n_out, H, W), None if keep else other)
     tiled = _tiled(stride, n_in, n_out)
     plain = 3 * (-(-W // stride) + 8) * n_in + 2 * (W + 2) * n_out + 9 * n_in * n_out
     scratch = _tiled_scratch(W, n_in, n_out) if tiled else plain
@@ -87,14 +97,14 @@ def spread(
 
     def band(b: int, first: int, last: int) -> None:
         room = torch.empty(scratch)
-        onto = _at(out, b) if same is None else same.data_ptr()
+        onto = _at(other, b) if same is None else same.data_ptr()
         arrays, sizes = (_at(g, b), _at(edges, b), k.data_ptr(), onto, _at(out, b)), (H, W, n_in, n_out)
         if tiled:
             _call("winograd_spread3x3", *arrays, *sizes, pre, post, first, last, room.data_ptr())
         else:
             _call("spread3x3", *arrays, *sizes, stride, pre, post, first, last, room.data_ptr())
 
-    _bands(band, len(g), H)
+    _bands(band, out.shape, n_in)
     return out
 
 
@@ -140,9 +150,10 @@ def _tiled_scratch(W: int, n_in: int, n_out: int) -> int:
     return (W + 8) * (6 * n_in + 4 * n_out) + 36 * n_in * n_out + 732 * n_in + 576 * n_out + 2304
 
 
-def _bands(work: Callable[[int, int, int], None], images: int, rows: int) -> None:
+def _bands(work: Callable[[int, int, int], None], made: torch.Size, n_in: int) -> None:
     """work(image, first row, last row) for all rows, on as many threads as torch would take; the bits do not change."""
-    n = max(1, min(n_bands(), rows // FEW_ROWS))
+    images, n_out, rows, W = made
+    n = max(1, min(n_bands() // images, rows // TILE, rows * W * n_in * n_out // LITTLE))
     cuts = [*(rows * i // n // TILE * TILE for i in range(n)), rows]
     _run(work, [(b, first, last) for b in range(images) for first, last in pairwise(cuts)])
 
@@ -171,7 +182,7 @@ def _pool(n: int) -> ThreadPoolExecutor:
 
 def _room(shape: tuple[int, ...], other: Tensor | None) -> Tensor:
     """Where the result goes: in the place of `other`, of which nothing else is left to be read then."""
-    return torch.empty(shape, memory_format=torch.channels_last) if other is None else _last(other)
+    return torch.empty(shape, memory_format=torch.channels_last) if other is None else other
 
 
 def _last(x: Tensor) -> Tensor:
@@ -180,7 +191,7 @@ def _last(x: Tensor) -> Tensor:
 
 def _at(x: Tensor | None, b: int) -> int | None:
     """The address of image b."""
-    return None if x is None else x.data_ptr() + b * x.element_size() * x[0].numel()
+    return None if x is None else x.data_ptr() + b * x.element_size() * x.stride(0)
 
 
 def _call(name: str, *values: int | None) -> None:

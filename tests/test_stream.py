@@ -172,6 +172,28 @@ def test_separate_calibration_scans_reach_a_model_that_knows_coils(tmp_path: Pat
     np.testing.assert_array_equal(pixels(series(client)[0]), expected.mean[0])
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_repetitions_take_their_own_calibration_scans_or_the_first(own: bool, tmp_path: Path) -> None:
+    """What `recon` takes of a file, for every repetition; sense shows it."""
+    u = [random_kspace(1, 4, 16, 16, seed=i) for i in range(2)]
+
+    def scanned(r: int, gain: float) -> list[Any]:
+        return [mrd_line(gain * u[r][0, :, :, w], w, flags=CALIBRATION, repetition=r) for w in range(4, 12)]
+
+    def imaged(r: int) -> list[Any]:
+        return [mrd_line(u[r][0, :, :, w], w, flags=flags(w, 15), repetition=r) for w in range(0, 16, 2)]
+
+    lines = [*scanned(0, 3), *imaged(0), *(scanned(1, 5) if own else []), *imaged(1)]
+    path = write_mrd(tmp_path / "a.h5", header_xml(16, 16, calibration="separate"), lines)
+    with serving() as running:
+        images = series(streamed(running.address, path, '{"model": "tdv-r4", "samples": 0, "pixels": "float32"}'))
+    assert [image.repetition for image in images] == [0, 1]
+    for r, image in enumerate(images):
+        chosen = read_kspace(path, choice=Choice(repetition=r))
+        assert chosen.reference is not None
+        np.testing.assert_array_equal(pixels(image), bayesmri.reconstruct(chosen, "tdv-r4").mean[0])
+
+
 def test_every_slice_is_that_of_a_file_of_it_alone_and_a_volume_that_of_all(tmp_path: Path) -> None:
     """Slices come in the order in which they are complete; those of a volume in the order of their places."""
     u = random_kspace(3, 2, 16, 14) * np.array([1, 5, 25], np.float32)[:, None, None, None]
@@ -241,7 +263,7 @@ def test_the_image_is_where_ismrmrds_own_reconstruction_has_it(coordinates: tupl
 
 
 def test_series_scales_and_attributes(models: Path, tmp_path: Path) -> None:
-    u = random_kspace(2, 1, 32, 24) * np.array([1, 3], np.float32)[:, None, None, None]
+    u = random_kspace(2, 1, 32, 24) * np.array([1, 1.5], np.float32)[:, None, None, None]
     lines = [
         mrd_line(
             u[s, :, :, w], w, slice=s, flags=flags(w, 24), position=(1, 2, 3 + 5 * s), read_dir=(0, 1, 0),
@@ -287,15 +309,20 @@ def test_series_scales_and_attributes(models: Path, tmp_path: Path) -> None:
     assert len({image.meta["BAYESMRI_Scale"] for image in series(ints)}) == 1  # of all slices the same
 
 
-def test_a_slice_too_bright_for_its_series_has_a_scale_of_its_own_and_says_so(tmp_path: Path) -> None:
-    u = random_kspace(2, 1, 16, 16) * np.array([1, 100], np.float32)[:, None, None, None]
+def test_where_slices_get_brighter_the_scale_changes_by_powers_of_two_and_says_so(tmp_path: Path) -> None:
+    u = random_kspace(4, 1, 16, 16)[:1] * np.array([1, 1.5, 100, 1], np.float32)[:, None, None, None]
+    path = write_mrd(tmp_path / "a.h5", header_xml(16, 16), lines_of(u))
     with serving() as running:
-        client = streamed(running.address, write_mrd(tmp_path / "a.h5", header_xml(16, 16), lines_of(u)))
-    dim, bright = client.images
-    assert dim.data.max() == bright.data.max() == 2047
-    assert float(bright.meta["BAYESMRI_Scale"]) > 10 * float(dim.meta["BAYESMRI_Scale"])
-    assert "scale of its series" in bright.meta["BAYESMRI_Warnings"]
-    assert "BAYESMRI_Warnings" not in dim.meta
+        images = streamed(running.address, path).images
+        volume = streamed(running.address, path, "scale = volume").images
+    steps = [float(image.meta["BAYESMRI_Scale"]) for image in images]
+    assert steps[0] == steps[1]
+    assert steps[2] == steps[3] == pytest.approx(64 * steps[0])
+    assert [image.data.max() for image in images] == [2047, 3070, 3198, 32]
+    told = ["12 bits" in str(image.meta.get("BAYESMRI_Warnings")) for image in images]
+    assert told == [False, False, True, False]
+    assert {image.meta["BAYESMRI_Scale"] for image in volume} == {volume[0].meta["BAYESMRI_Scale"]}
+    assert max(image.data.max() for image in volume) == 2047
 
 
 def test_the_bound_comes_with_what_it_promises(tmp_path: Path) -> None:
@@ -425,13 +452,33 @@ def test_a_slice_cut_short_is_reconstructed_with_a_warning_only_if_the_client_cl
 
 
 def test_lines_after_a_slice_was_complete_are_an_image_of_their_own_with_a_warning(tmp_path: Path) -> None:
-    """Averages that the header does not announce."""
-    lines = [line for i in range(2) for line in lines_of(random_kspace(1, 2, 16, 12, seed=i), average=i)]
+    """Averages that the header does not announce, another slice between them."""
+    u = [random_kspace(2, 2, 16, 12, seed=i) for i in range(2)]
+    lines = [line for i in range(2) for line in lines_of(u[i], average=i)]
     with serving() as running:
         client = streamed(running.address, write_mrd(tmp_path / "a.h5", header_xml(16, 12), lines))
-    first, second = client.images
-    assert "BAYESMRI_Warnings" not in first.meta
-    assert "came later alone" in second.meta["BAYESMRI_Warnings"]
+    assert [image.slice for image in client.images] == [0, 1, 0, 1]
+    told = ["came later alone" in str(image.meta.get("BAYESMRI_Warnings")) for image in client.images]
+    assert told == [False, False, True, True]
+
+
+@pytest.mark.parametrize("flagged", ["first echo", "every echo"])
+def test_a_train_of_echoes_that_ends_a_slice_is_in_it_whole(flagged: str, tmp_path: Path) -> None:
+    """Scanners differ in which echoes of the last train they flag; averages without announcement are alike."""
+    u = random_kspace(2, 2, 16, 12)
+    lines = []
+    for s in range(2):
+        for w in range(12):
+            last = w == 9 if flagged == "first echo" else w >= 9
+            lines.append(mrd_line(u[s, :, :, w], w, slice=s, flags=(FIRST if w == 0 else 0) | (LAST if last else 0)))
+    path = write_mrd(tmp_path / "a.h5", header_xml(16, 12), lines)
+    with serving() as running:
+        client = streamed(running.address, path, FLOATS)
+    assert [image.slice for image in client.images] == [0, 1]
+    for image in client.images:
+        own = read_kspace(path).part(slice(image.slice, image.slice + 1))
+        np.testing.assert_array_equal(pixels(image), bayesmri.reconstruct(own, "zero-filled").mean[0])
+        assert "BAYESMRI_Warnings" not in image.meta
 
 
 def test_no_data_at_all_is_no_error(tmp_path: Path) -> None:

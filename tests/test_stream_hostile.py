@@ -21,7 +21,7 @@ from bayesmri.stream.layout import ACQUISITION_HEAD, IMAGE_HEAD, WAVEFORM_HEAD
 from bayesmri.stream.limits import Allowance, Limits
 from bayesmri.stream.parameters import Terms, Wish, by_name, by_text
 from bayesmri.stream.transport import GoneError, Incoming, Outgoing
-from bayesmri.stream.turns import Turns
+from bayesmri.stream.turns import Turns, Worker
 from reader_files import header_xml, mrd_line, random_kspace, write_mrd
 from stream_runs import FIRST, LAST, PATIENCE, Client, acquisitions, packed, serving, streamed
 
@@ -73,6 +73,7 @@ HOSTILE = {
     "a header that is none": (text(3, 4, b"none"), "not valid XML"),
     "a header without an encoding": (text(3, 16, b"<ismrmrdHeader/>"), "no <encoding>"),
     "a header of tags": (text(3, 400_000, b"<a/>" * 100_000), "100000 XML tags"),
+    "a matrix of 34 GB": (xml(65535, 65535), "an encoded matrix of 65535 x 65535"),
     "a spiral": (xml(trajectory="spiral"), "the trajectory is 'spiral'"),
     "a line before the header": (WHOLE_LINE, "before the header"),
     "all bits of the counts": (
@@ -121,9 +122,9 @@ def test_hostile_messages_are_refused_by_name_before_anything_is_allocated(scan:
 
 
 def test_matrices_that_no_line_fills_are_refused(scan: Path) -> None:
-    """The header claims 34 GB for one line of 256 bytes."""
+    """The header claims 134 MB, and one line of 256 bytes comes."""
     with serving() as running, Client.to(running.address) as client:
-        client.raw(xml(65535, 65535) + WHOLE_LINE)
+        client.raw(xml(2900, 2890) + WHOLE_LINE)
         client.close()
         client.hear_out()
     assert client.images == []
@@ -294,8 +295,8 @@ def test_limits_are_checked(wrong: dict[str, Any]) -> None:
 
 def test_clients_take_turns() -> None:
     """One has five slices waiting; the other's single one is the second to be made."""
-    turns, gate = Turns(), threading.Event()
-    done: list[str] = []
+    turns, gate, done = Turns(), threading.Event(), list[str]()
+    many, one = Worker(turns, "many"), Worker(turns, "one")
 
     def job(name: str) -> Callable[[], None]:
         def work() -> None:
@@ -305,13 +306,38 @@ def test_clients_take_turns() -> None:
         return work
 
     for i in range(5):
-        turns.submit("many", job(f"many {i}"))
-    turns.submit("one", job("one"))
+        many.submit(job(f"many {i}"))
+    while not turns.taken:
+        time.sleep(0.01)
+    one.submit(job("one"))
+    while not turns.row:
+        time.sleep(0.01)
     gate.set()
-    turns.wait_for("many")
-    turns.wait_for("one")
-    turns.stop(PATIENCE)
+    many.wait()
+    one.wait()
+    many.stop()
+    one.stop()
     assert done == ["many 0", "one", "many 1", "many 2", "many 3", "many 4"]
+
+
+def test_a_huge_slice_lets_others_go_first_after_every_step() -> None:
+    turns, done = Turns(), list[str]()
+    huge, small = Worker(turns, "huge"), Worker(turns, "small")
+
+    def steps() -> None:
+        done.append("begun")
+        small.submit(lambda: done.append("small"))
+        while not turns.row:
+            time.sleep(0.01)
+        turns.others_first()
+        done.append("ended")
+
+    huge.submit(steps)
+    huge.wait()
+    small.wait()
+    huge.stop()
+    small.stop()
+    assert done == ["begun", "small", "ended"]
 
 
 # --- configurations

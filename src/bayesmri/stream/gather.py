@@ -2,7 +2,8 @@
 
 An image has one slice (or all of them, where a volume was asked for), contrast, phase, repetition and set. It is
 complete with its line flagged LAST_IN_SLICE; where lines carry no such flags, with all lines that the header announces;
-when a later repetition of the same slice begins; with LAST_IN_MEASUREMENT, and when the client closes.
+when a later repetition of the same slice begins; with LAST_IN_MEASUREMENT, and when the client closes. Some scanners
+flag every echo of the last train: what ends by flags or numbers has ended when a line of another image or none follows.
 """
 
 from collections.abc import Iterator
@@ -89,12 +90,16 @@ class Complete:
 
 @dataclass
 class _Open:
-    """Lines of one image so far. places: how many lines there are at each (step 1, step 2)."""
+    """Lines of one image so far. places: how many lines there are at each (step 1, step 2).
+
+    imaging: those that are no navigators and the like. flagged: with a first line. ended: with a last one.
+    """
 
     lines: list[Numbered] = field(default_factory=list)
     places: dict[tuple[int, int], int] = field(default_factory=dict)
     imaging: int = 0
     flagged: bool = False
+    ended: bool = False
 
 
 class Gatherer:
@@ -113,6 +118,7 @@ class Gatherer:
         self.calibration: dict[tuple[int, Key], list[Numbered]] = {}  # by slice and counters
         self.open: dict[Key, _Open] = {}
         self.repeated: dict[tuple[int, int, int, int], set[Key]] = {}  # those that are open, by their places
+        self.ending: set[Key] = set()
         self.done: set[Key] = set()
 
     def add(self, line: Line) -> list[Complete]:
@@ -130,11 +136,13 @@ class Gatherer:
             bare = Line(line.head, NO_COORDINATES, NO_COORDINATES)
             self.shed += line.nbytes - bare.nbytes
             self._opened(key).lines.append((self.count, bare))
-            return self._ended(flags)
+            self._measured(flags)
+            return []
         if separate:
             self.calibration.setdefault((int(head["idx"]["slice"]), key), []).append(entry)
-            return self._ended(flags)
-        made = [self._complete(other) for other in self._earlier(key)]
+            self._measured(flags)
+            return []
+        made = [self._complete(other) for other in dict.fromkeys([*self._earlier(key), *self._ended_before(key)])]
         held = self._opened(key)
         held.lines.append(entry)
         held.imaging += 1
@@ -142,12 +150,19 @@ class Gatherer:
         place = (int(head["idx"]["kspace_encode_step_1"]), int(head["idx"]["kspace_encode_step_2"]))
         held.places[place] = held.places.get(place, 0) + 1
         if self._is_last(held, flags, int(head["idx"]["average"])):
-            made.append(self._complete(key))
-        return made + self._ended(flags)
+            held.ended = True
+            self.ending.add(key)
+        self._measured(flags)
+        return made
+
+    def flush(self) -> list[Complete]:
+        """What has ended, since nothing more of it has come."""
+        return [self._complete(key) for key in sorted(self.ending, key=lambda key: self.open[key].lines[-1][0])]
 
     def rest(self) -> list[Complete]:
         """What is left when no more will come; groups without a line of an image are none."""
-        return [self._complete(key, cut=True) for key, held in list(self.open.items()) if held.imaging]
+        ended = self.flush()
+        return ended + [self._complete(key) for key, held in list(self.open.items()) if held.imaging]
 
     def _key(self, head: Any) -> Key:
         idx = head["idx"]
@@ -172,6 +187,9 @@ class Gatherer:
             if other.repetition < key.repetition and self.open[other].imaging:
                 yield other
 
+    def _ended_before(self, key: Key) -> list[Key]:
+        return [other for other in self.ending if other != key]
+
     def _is_last(self, held: _Open, flags: int, average: int) -> bool:
         """By its flags, or where there are none by its lines. Some scanners flag every partition: in 3-D by lines."""
         if self.whole:
@@ -182,14 +200,16 @@ class Gatherer:
         enough = self.expected > 0 and len(held.places) >= self.expected
         return enough and min(held.places.values()) > self.averages
 
-    def _ended(self, flags: int) -> list[Complete]:
-        return self.rest() if _flag(flags, LAST_IN_MEASUREMENT) else []
+    def _measured(self, flags: int) -> None:
+        if _flag(flags, LAST_IN_MEASUREMENT):
+            self.ending |= {key for key, held in self.open.items() if held.imaging}
 
-    def _complete(self, key: Key, *, cut: bool = False) -> Complete:
+    def _complete(self, key: Key) -> Complete:
         held = self.open.pop(key)
         self.repeated[key.place].discard(key)
+        self.ending.discard(key)
         said = Messages()
-        if cut and held.flagged and not (self.whole or self.three_d):
+        if held.flagged and not held.ended and not (self.whole or self.three_d):
             said += warned(f"the line that ends {key} (LAST_IN_SLICE) never came: lines may be missing")
         if key in self.done:
             said += warned(

@@ -50,7 +50,6 @@ class Parameters:
     seed: int | None = None
     fast: bool | None = None
     check: bool | None = None
-    tune: bool | None = None
     level: float | None = None
     tv_weight: float | None = None
     coils: int | None = None

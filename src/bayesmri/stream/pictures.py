@@ -29,7 +29,7 @@ COMMENTS = {
     ERROR: "typical error",
 }
 PEAK = 2047  # of the first image of a series: 12 bits with room for brighter slices
-LARGEST = 32_767  # of int16
+LARGEST = 4095
 SHARE = 0.995  # of the pixels that a window shows
 COPIED = (
     *("measurement_uid", "position", "read_dir", "phase_dir", "slice_dir", "patient_table_position"),
@@ -47,23 +47,30 @@ class Scale:
     window: int
 
 
+UNSCALED = Scale(1.0, 0)
+
+
 class Scales:
     """One factor for every series of a session, by its first image, so that slices can be compared.
 
-    Those of σ̂ and the bounds are powers of two times the mean's.
+    Those of σ̂ and the bounds are powers of two times the mean's. Where a slice would leave 12 bits, its factor and that
+    of those after it is smaller by a power of two.
     """
 
     def __init__(self) -> None:
         self.known: dict[str, Scale] = {}
 
     def of(self, name: str, values: NDArray[np.float32]) -> tuple[Scale, bool]:
-        """(scale, whether it is this image's alone, which would not fit into int16 otherwise)."""
-        if name not in self.known:
+        """(scale, whether it is another than that of the images before)."""
+        before = self.known.get(name)
+        if before is None:
             self.known[name] = self._first(name, values)
-        scale = self.known[name]
-        if float(values.max()) * scale.factor <= LARGEST:
-            return scale, False
-        return self._first(name, values), True
+            return self.known[name], False
+        bright = float(values.max()) * before.factor / LARGEST
+        if bright > 1:
+            coarser = 2.0 ** math.ceil(math.log2(bright))
+            self.known[name] = Scale(before.factor / coarser, before.window)
+        return self.known[name], bright > 1
 
     def _first(self, name: str, values: NDArray[np.float32]) -> Scale:
         peak = float(values.max())
@@ -87,15 +94,15 @@ def pictures(
 
     indices: how many images each series has had, counted on here.
     """
-    maps = {MEAN: result.mean, STD: result.std, BOUND: result.error_bound, ERROR: result.error_std}
+    named = {MEAN: result.mean, STD: result.std, BOUND: result.error_bound, ERROR: result.error_std}
+    maps = {name: volume for name, volume in named.items() if volume is not None}
+    scaled = {name: scales.of(name, volume) for name, volume in maps.items()} if pixels == "int16" else {}
     for s, head in enumerate(heads):
         for name, volume in maps.items():
-            if volume is None:
-                continue
             part = volume[s * grid.H : (s + 1) * grid.H].transpose(2, 1, 0) if grid.three_d else volume[s].T[None]
-            scale, alone = (Scale(1.0, 0), False) if pixels == "float32" else scales.of(name, part)
+            scale, other = scaled.get(name, (UNSCALED, False))
             indices[name] = indices.get(name, 0) + 1
-            about = attributes(result, name, head, scales, scale, alone=alone, window=_window(part, scale))
+            about = attributes(result, name, head, scales, scale, other=other, window=_window(part, scale))
             yield _image(result, part, head, about, name, scale, indices[name], grid, pixels)
 
 
@@ -106,14 +113,17 @@ def attributes(
     scales: Scales,
     scale: Scale,
     *,
-    alone: bool,
+    other: bool,
     window: tuple[float, float],
 ) -> Meta:
     """Meta attributes: those of the standard by their names, our own with BAYESMRI_ before them."""
     version = metadata.version("bayesmri")
     warnings = list(result.warnings)
-    if alone:
-        warnings.append("this image is brighter than int16 holds in the scale of its series, and has one of its own")
+    if other:
+        warnings.append(
+            "this image is brighter than 12 bits hold in the scale of those before it: BAYESMRI_Scale has changed, for "
+            "this image and those after it"
+        )
     known: dict[str, str | list[str]] = {
         "DataRole": ["Image"] if name == MEAN else ["Image", "Quantitative"],
         "ImageProcessingHistory": ["BAYESMRI", version, result.method],
@@ -135,7 +145,7 @@ def attributes(
         "BAYESMRI_Notes": list(result.notes),
     }
     mean = scales.known.get(MEAN)
-    if scale.window and mean is not None and not alone:
+    if scale.window and mean is not None:
         known["BAYESMRI_StepsPerMeanStep"] = f"{scale.factor / mean.factor:.9g}"
     return {key: value for key, value in known.items() if value}
 

@@ -96,7 +96,6 @@ class Server:
     def _leave(self) -> None:
         for session in self.sessions:
             session.abort("the server was stopped")
-        self.desk.turns.stop(STOP_SECONDS)
         for thread in self.sessions.values():
             thread.join(STOP_SECONDS)
 

@@ -35,10 +35,12 @@ from bayesmri.stream.messages import (
 from bayesmri.stream.parameters import Terms, Wish, by_name, by_text
 from bayesmri.stream.pictures import Scales, pictures
 from bayesmri.stream.transport import GoneError, Incoming, Outgoing
-from bayesmri.stream.turns import Turns
+from bayesmri.stream.turns import Turns, Worker
 from bayesmri.stream.work import Studio
 
 DRAIN_SECONDS = 2.0
+GRACE = 0.2  # seconds in which a line may still follow the one that is flagged as the last
+MOST_POINTS = 8 * 2**20  # of an encoded slice: 2048 x 2048 with an oversampled readout
 
 
 class GaveUpError(Exception):
@@ -66,6 +68,7 @@ class Session:
         self.encoding: Encoding | None = None
         self.gatherer: Gatherer | None = None
         self.scales, self.indices = Scales(), dict[str, int]()
+        self.worker = Worker(desk.turns, f"stream-{number}-work")
         self.told: set[str] = set()
         self.lines = self.images = self.errors = 0
         self.over = threading.Event()
@@ -80,7 +83,9 @@ class Session:
             how = f"gave up: {error}"
         except BayesMRIError as error:
             how = f"refused: {error}"
-            self.desk.turns.wait_for(self)  # what was complete before is sent
+            if self.gatherer is not None:
+                self._submit(*self.gatherer.flush())
+            self.worker.wait()  # what was complete before is sent
             self._text(f"error: {error}")
         except Exception as error:
             how = f"internal error, {type(error).__name__}"
@@ -94,6 +99,7 @@ class Session:
         """The server is going: this client is told."""
         self._text(f"error: {why}")
         self.over.set()
+        self.worker.stop()
         self.allowance.close()
         with suppress(OSError):
             self.sock.shutdown(socket.SHUT_RD)
@@ -101,23 +107,27 @@ class Session:
     def _converse(self) -> str:
         limits = self.desk.limits
         while True:
+            if self.gatherer is not None and self.gatherer.ending and not self.incoming.ready(GRACE):
+                self._submit(*self.gatherer.flush())
             kind = self.incoming.begin(limits.idle if self.lines else limits.greeting)
             if self.over.is_set():
                 return "stopped"
             if kind is None:
                 self._tell(noted("the connection ended without a close message (id 4): unfinished slices were left"))
+                if self.gatherer is not None:
+                    self._submit(*self.gatherer.flush())
                 how = "ended without a close message"
                 break
             message = read_message(kind, self.incoming, allow=self._allow)
             if isinstance(message, Close):
-                for complete in [] if self.gatherer is None else self.gatherer.rest():
-                    self._submit(complete)
+                if self.gatherer is not None:
+                    self._submit(*self.gatherer.rest())
                 how = "closed"
                 break
             self._take(message)
             if self.outgoing.broken.is_set():
                 raise GoneError("the other side does not read")
-        self.desk.turns.wait_for(self)
+        self.worker.wait()
         return how
 
     def _take(self, message: Message) -> None:
@@ -147,6 +157,7 @@ class Session:
             raise FormatError("got a second header after the first acquisition, expected one; connect again")
         self.encoding = parse_header(xml, name="the header")
         check_trajectory(self.encoding)
+        _check_size(self.encoding)
         self.gatherer = Gatherer(self.encoding, whole=self.wish.scale == "volume")
 
     def _line(self, line: Line) -> None:
@@ -157,8 +168,7 @@ class Session:
         if self.gatherer.shed:
             self.allowance.release(self.gatherer.shed)
             self.gatherer.shed = 0
-        for one in complete:
-            self._submit(one)
+        self._submit(*complete)
         if self.errors > MOST_ERRORS:
             raise FormatError(f"got {self.errors} images that cannot be reconstructed, expected few; mend the data")
 
@@ -168,13 +178,14 @@ class Session:
         self.allowance.take(n + OVERHEAD)
         self.incoming.until += time.monotonic() - began
 
-    def _submit(self, complete: Complete) -> None:
+    def _submit(self, *images: Complete) -> None:
         assert self.encoding is not None
-        self.allowance.promise(complete.freed)
-        self.desk.turns.submit(self, partial(self._work, complete, self.encoding, self.wish))
+        for complete in images:
+            self.allowance.promise(complete.freed)
+            self.worker.submit(partial(self._work, complete, self.encoding, self.wish))
 
     def _work(self, complete: Complete, encoding: Encoding, wish: Wish) -> None:
-        """One image, in the thread of all work."""
+        """One image, in the worker's thread, when it is its turn."""
         try:
             self._on_step()
             made = self.desk.studio.make(complete, encoding, wish, self._on_step)
@@ -195,6 +206,7 @@ class Session:
             self.allowance.give_back(complete.freed)
 
     def _on_step(self) -> None:
+        self.desk.turns.others_first()
         if self.over.is_set() or self.outgoing.broken.is_set() or _reset(self.sock):
             raise GaveUpError
 
@@ -230,9 +242,17 @@ class Session:
         waiting = max(0, self.allowance.held)
         sent = self.outgoing.finish(self.desk.limits.stalled + waiting / BYTES_PER_SECOND)
         self.over.set()
+        self.worker.stop()
         self.allowance.close()
         drain(self.sock)
         return sent
+
+
+def _check_size(encoding: Encoding) -> None:
+    """Of what one step of a reconstruction takes, during which nobody else has a turn."""
+    x, y, _ = encoding.matrix or (1, 1, 1)
+    if x * y > MOST_POINTS:
+        raise FormatError(f"got an encoded matrix of {x} x {y}, expected at most {MOST_POINTS} points in a slice")
 
 
 def drain(sock: socket.socket) -> None:

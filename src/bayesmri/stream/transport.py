@@ -1,6 +1,7 @@
 """Bytes in and out of a socket, each within its time: whoever sends or reads too slowly is given up."""
 
 import queue
+import select
 import socket
 import struct
 import threading
@@ -37,6 +38,10 @@ class Incoming:
         self._fill(memoryview(raw)[1:])
         found: int = struct.unpack("<H", raw)[0]
         return found
+
+    def ready(self, seconds: float) -> bool:
+        """Whether anything arrives within that time."""
+        return bool(select.select([self.sock], [], [], seconds)[0])
 
     def take(self, n: int) -> bytearray:
         self.until += n / BYTES_PER_SECOND

@@ -1,62 +1,92 @@
-"""One reconstruction at a time, the clients in turn: torch and its kernels take all cores for each.
+"""One reconstruction at a time, since each takes all cores; after every sample or slice of it others have their turn.
 
-A client with many slices waiting does not hold up one that has a single slice.
+So neither a client with many slices nor one with a huge slice holds up one that has a small one.
 """
 
 import threading
-from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 Job = Callable[[], None]
 
 
 class Turns:
-    def __init__(self) -> None:
-        self.waiting: OrderedDict[Hashable, deque[Job]] = OrderedDict()
-        self.busy: dict[Hashable, int] = {}
-        self.changed = threading.Condition()
-        self.stopped = False
-        self.thread = threading.Thread(target=self._run, name="stream-work", daemon=True)
-        self.thread.start()
+    """A token that goes round in the order in which it was asked for."""
 
-    def submit(self, client: Hashable, job: Job) -> None:
-        """A job, which must not raise."""
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.row: deque[object] = deque()
+        self.taken = False
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        self._take()
+        try:
+            yield
+        finally:
+            self._give()
+
+    def others_first(self) -> None:
+        """Called by the one whose turn it is: whoever waits goes first."""
+        if self.row:
+            self._give()
+            self._take()
+
+    def _take(self) -> None:
+        me = object()
         with self.changed:
-            self.waiting.setdefault(client, deque()).append(job)
-            self.busy[client] = self.busy.get(client, 0) + 1
+            self.row.append(me)
+            self.changed.wait_for(lambda: not self.taken and self.row[0] is me)
+            self.row.popleft()
+            self.taken = True
+
+    def _give(self) -> None:
+        with self.changed:
+            self.taken = False
             self.changed.notify_all()
 
-    def wait_for(self, client: Hashable) -> None:
-        """Until nothing of this client's is waiting or under way."""
-        with self.changed:
-            self.changed.wait_for(lambda: self.stopped or not self.busy.get(client))
 
-    def stop(self, seconds: float) -> None:
+class Worker:
+    """The jobs of one client, in their order, each in its turn. A job must not raise."""
+
+    def __init__(self, turns: Turns, name: str) -> None:
+        self.turns = turns
+        self.changed = threading.Condition()
+        self.jobs: deque[Job] = deque()
+        self.busy = False
+        self.stopped = False
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread.start()
+
+    def submit(self, job: Job) -> None:
+        with self.changed:
+            self.jobs.append(job)
+            self.changed.notify_all()
+
+    def wait(self) -> None:
+        """Until nothing is waiting or under way."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.stopped or not (self.jobs or self.busy))
+
+    def stop(self) -> None:
         """Nothing more is begun."""
         with self.changed:
             self.stopped = True
             self.changed.notify_all()
-        self.thread.join(seconds)
-
-    def _next(self) -> tuple[Hashable, Job] | None:
-        with self.changed:
-            self.changed.wait_for(lambda: self.stopped or self.waiting)
-            if self.stopped:
-                return None
-            client, jobs = self.waiting.popitem(last=False)
-            job = jobs.popleft()
-            if jobs:
-                self.waiting[client] = jobs  # at the end of the row
-            return client, job
 
     def _run(self) -> None:
-        while (found := self._next()) is not None:
-            client, job = found
-            try:
+        while (job := self._next()) is not None:
+            with self.turns.turn():
                 job()
-            finally:
-                with self.changed:
-                    self.busy[client] -= 1
-                    if not self.busy[client]:
-                        del self.busy[client]
-                    self.changed.notify_all()
+            with self.changed:
+                self.busy = False
+                self.changed.notify_all()
+
+    def _next(self) -> Job | None:
+        with self.changed:
+            self.changed.wait_for(lambda: self.stopped or self.jobs)
+            if self.stopped:
+                return None
+            self.busy = True
+            return self.jobs.popleft()

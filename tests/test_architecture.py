@@ -116,6 +116,8 @@ def test_doors_open_without_torch() -> None:
         *(f"bayesmri.cli.{p.stem}" for p in (PACKAGE / "cli").glob("*.py") if p.stem != "__init__"),
         *(f"bayesmri.io.{p.stem}" for p in (PACKAGE / "io").glob("*.py") if p.stem != "__init__"),
         *(f"bayesmri.io.dicom_out.{p.stem}" for p in (PACKAGE / "io" / "dicom_out").glob("*.py")),
+        *(f"bayesmri.io.pacs.{p.stem}" for p in (PACKAGE / "io" / "pacs").glob("*.py")),
+        *(f"bayesmri.io.privacy.{p.stem}" for p in (PACKAGE / "io" / "privacy").glob("*.py")),
         "bayesmri.recon.export",
         "bayesmri.recon.files",
         "bayesmri.recon.page",

@@ -1,8 +1,11 @@
 """bayesmri export OUT.h5 --dicom DIR."""
 
 from pathlib import Path
+from typing import Annotated
 
-from bayesmri.cli.output import count, print_json, print_messages
+from cyclopts import Parameter
+
+from bayesmri.cli.output import count, print_json, print_messages, print_removed
 from bayesmri.recon.export import export_file
 
 
@@ -14,12 +17,14 @@ def export(
     like: Path | None = None,
     dicom_float: bool = False,
     nifti: Path | None = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    anonymise: bool = False,
     strict: bool = False,
     force: bool = False,
     trusted: bool = False,
     json: bool = False,
 ) -> None:
-    """Write a reconstruction that is there as DICOM or NIfTI.
+    """Write a reconstruction that is there as DICOM or NIfTI, or without its patient.
 
     Parameters
     ----------
@@ -36,6 +41,10 @@ def export(
     nifti
         NAME.nii.gz to write, with NAME_std.nii.gz, NAME_error_std.nii.gz, NAME_bound.nii.gz and
         NAME_visibility_TEMPLATE.nii.gz as far as they are known.
+    output
+        HDF5 file to write, with --anonymise: all that FILE holds but what identifies a patient.
+    anonymise
+        Leave out what identifies a patient (docs/privacy.md), and list what that was.
     strict
         Treat warnings as errors: list them, write nothing and exit with 2.
     force
@@ -51,11 +60,14 @@ def export(
         like=like,
         dicom_float=dicom_float,
         nifti=nifti,
+        h5=output,
+        anonymise=anonymise,
         strict=strict,
         force=force,
         trusted=trusted,
     )
     print_messages(made)
+    print_removed(made)
     if json:
         print_json(made)
         return

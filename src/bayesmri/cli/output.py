@@ -72,3 +72,9 @@ def print_messages(made: Mapping[str, Any]) -> None:
     for level, word in (("notes", "note:"), ("warnings", "warning:")):
         for text in made.get(level, ()):
             print(word, " ".join(text.split()), file=sys.stderr)
+
+
+def print_removed(made: Mapping[str, Any]) -> None:
+    """What of a patient was left out on demand, beside the results."""
+    if "removed" in made:
+        print("removed:", ", ".join(made["removed"]) or "nothing was there to remove", file=sys.stderr)

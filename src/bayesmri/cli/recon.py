@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from bayesmri.bounds.bound import percent
 from bayesmri.cli.options import LAYOUT, SOURCE, Layout, Source, Whole
-from bayesmri.cli.output import count, print_json, print_messages, print_metrics, sampling_line
+from bayesmri.cli.output import count, print_json, print_messages, print_metrics, print_removed, sampling_line
 from bayesmri.cli.progress import VolumeMeter, progress
 from bayesmri.errors import ConfigError
 from bayesmri.io.atomic import check_target
@@ -55,6 +55,7 @@ def recon(
     layout: Layout = LAYOUT,
     source: Source = SOURCE,
     strict: bool = False,
+    anonymise: bool = False,
     force: bool = False,
     json: bool = False,
 ) -> int:
@@ -142,6 +143,8 @@ def recon(
         Maps as floating-point numbers instead of 16 bit with a slope, which more viewers show.
     strict
         Treat warnings as errors: list them, write nothing and exit with 2.
+    anonymise
+        Leave out what identifies a patient (docs/privacy.md), and list what that was.
     force
         Overwrite outputs that are there; of several files those that were made of other inputs or with other settings.
     json
@@ -173,6 +176,10 @@ def recon(
     )
     wanted = sampling if sampling.needs_full_data else None
     if is_many(files) or shard is not None:
+        if anonymise:
+            raise ConfigError(
+                "got several files to be anonymised, whose outputs are called like them, expected one file and -o NAME"
+            )
         if dicom is not None or like is not None or dicom_float:
             raise ConfigError(
                 "got DICOM with several files, expected one file; run `bayesmri export` on each result, each with a "
@@ -197,7 +204,7 @@ def recon(
         )
         return print_batch(reconstruct_folder(files, output, batch, meter=VolumeMeter(model or options.method)), json)
     (file,) = files
-    target = output or Path(with_ending(Path(file.name), ".recon.h5"))
+    target = output or Path("anonymous.recon.h5" if anonymise else with_ending(Path(file.name), ".recon.h5"))
     if report:
         check_target(with_ending(target, ".html"), file, force=force)
     made = reconstruct_file(
@@ -214,12 +221,15 @@ def recon(
         dicom=dicom,
         like=like,
         dicom_float=dicom_float,
+        anonymise=anonymise,
         force=force,
         progress=partial(progress, title=model or options.method, unit="samples" if options.samples else "slices"),
     )
     if report:
-        made["outputs"].append(report_file(target, with_ending(target, ".html"), force=force)["output"])
+        page = report_file(target, with_ending(target, ".html"), anonymise=anonymise, force=force)
+        made["outputs"].append(page["output"])
     print_messages(made)
+    print_removed(made)
     if json:
         print_json(made)
         return 0

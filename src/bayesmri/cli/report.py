@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from bayesmri.cli.output import count, print_json, print_messages
+from bayesmri.cli.output import count, print_json, print_messages, print_removed
 from bayesmri.recon.files import with_ending
 from bayesmri.recon.page import MEGABYTES, report_file
 
@@ -16,6 +16,7 @@ def report(
     *,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     megabytes: float = MEGABYTES,
+    anonymise: bool = False,
     force: bool = False,
     trusted: bool = False,
     json: bool = False,
@@ -33,6 +34,8 @@ def report(
     megabytes
         Largest size of the page's data. Where a volume needs more, the deterministic image is left out, then samples,
         k-space and outer slices, and the page says so.
+    anonymise
+        Leave out what identifies a patient (docs/privacy.md), and list what that was.
     force
         Overwrite outputs that are there.
     trusted
@@ -40,9 +43,10 @@ def report(
     json
         Print JSON instead of text.
     """
-    page = output or with_ending(Path(file.name), ".html")
-    made = report_file(file, page, megabytes=megabytes, force=force, trusted=trusted)
+    page = output or (Path("anonymous.html") if anonymise else with_ending(Path(file.name), ".html"))
+    made = report_file(file, page, megabytes=megabytes, anonymise=anonymise, force=force, trusted=trusted)
     print_messages(made)
+    print_removed(made)
     if json:
         print_json(made)
         return

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from bayesmri.cli.options import Out, Whole, parse_shape
-from bayesmri.cli.output import count, print_json, print_messages
+from bayesmri.cli.output import count, print_json, print_messages, print_removed
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
 from bayesmri.recon.files import PhantomRequest, simulate_file
@@ -23,6 +23,7 @@ def simulate(
     coils: Whole = 1,
     snr: float | None = None,
     seed: Whole = 0,
+    anonymise: bool = False,
     force: bool = False,
     trusted: bool = False,
     json: bool = False,
@@ -49,6 +50,8 @@ def simulate(
         Power signal-to-noise ratio of k-space in dB; no noise unless given.
     seed
         Seed of anatomy, phase, coils and noise.
+    anonymise
+        Leave out what identifies a patient (docs/privacy.md), and list what that was.
     force
         Overwrite outputs that are there.
     trusted
@@ -58,8 +61,19 @@ def simulate(
     """
     source = _source(images, phantom, contrast, size, slices)
     bar = partial(progress, title="simulate")
-    made = simulate_file(source, output, coils=coils, snr_db=snr, seed=seed, force=force, trusted=trusted, progress=bar)
+    made = simulate_file(
+        source,
+        output,
+        coils=coils,
+        snr_db=snr,
+        seed=seed,
+        force=force,
+        trusted=trusted,
+        anonymise=anonymise,
+        progress=bar,
+    )
     print_messages(made)
+    print_removed(made)
     if json:
         print_json(made)
     else:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bayesmri.cli.options import LAYOUT, SOURCE, Layout, Out, Source, Whole
-from bayesmri.cli.output import print_json, print_messages, sampling_line
+from bayesmri.cli.output import print_json, print_messages, print_removed, sampling_line
 from bayesmri.recon.acquisition import RULES, Sampling
 from bayesmri.recon.files import undersample_file
 
@@ -23,6 +23,7 @@ def undersample(
     layout: Layout = LAYOUT,
     source: Source = SOURCE,
     strict: bool = False,
+    anonymise: bool = False,
     force: bool = False,
     json: bool = False,
 ) -> None:
@@ -51,6 +52,8 @@ def undersample(
         Seed of the mask.
     strict
         Treat warnings as errors: list them, write nothing and exit with 2.
+    anonymise
+        Leave out what identifies a patient (docs/privacy.md), and list what that was.
     force
         Overwrite outputs that are there.
     json
@@ -69,9 +72,11 @@ def undersample(
         choice=source.choice(),
         trusted=source.trusted,
         strict=strict,
+        anonymise=anonymise,
         force=force,
     )
     print_messages(made)
+    print_removed(made)
     if json:
         print_json(made)
     else:

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bayesmri.cli.options import Whole
-from bayesmri.cli.output import print_json, print_messages
+from bayesmri.cli.output import print_json, print_messages, print_removed
 from bayesmri.errors import ConfigError
 from bayesmri.machine.memory import keep_memory
 from bayesmri.recon.acquisition import Sampling
@@ -33,6 +33,7 @@ def whatif(
     full_fov: bool = False,
     device: str = "cpu",
     png: bool = False,
+    anonymise: bool = False,
     force: bool = False,
     json: bool = False,
 ) -> None:
@@ -72,6 +73,8 @@ def whatif(
         cpu, cuda or cuda:N.
     png
         Also write OUT.png: before, as asked for, after, and the change asked for beside the one seen.
+    anonymise
+        Leave out what identifies a patient (docs/privacy.md), and list what that was.
     force
         Overwrite outputs that are there already.
     json
@@ -93,14 +96,16 @@ def whatif(
     )
     made = whatif_file(
         file,
-        output or Path(with_ending(Path(file.name), ".whatif.h5")),
+        output or Path("anonymous.whatif.h5" if anonymise else with_ending(Path(file.name), ".whatif.h5")),
         asked,
         options,
         sampling if sampling.needs_full_data else None,
         png=png,
+        anonymise=anonymise,
         force=force,
     )
     print_messages(made)
+    print_removed(made)
     if json:
         print_json(made)
         return

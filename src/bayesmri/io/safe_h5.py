@@ -148,6 +148,17 @@ def number_attribute(owner: Any, name: str, *, shape: tuple[int, ...]) -> NDArra
     return value if np.isfinite(value).all() else None
 
 
+def small_attributes(owner: Any) -> dict[str, Any]:
+    """All texts and numbers that are attributes, as plain values; large ones and other kinds are left out."""
+    found = {str(name): _small_attribute(owner, name) for name in owner.attrs}
+    return {name: _plain(value) for name, value in found.items() if value is not None}
+
+
+def _plain(value: NDArray[Any]) -> Any:
+    flat = [one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in value.reshape(-1).tolist()]
+    return flat if value.ndim else flat[0]
+
+
 def to_complex64(array: NDArray[Any]) -> NDArray[np.complex64]:
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow becomes Inf, which check_finite reports
         return np.ascontiguousarray(array, dtype=np.complex64)

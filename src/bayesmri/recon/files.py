@@ -56,6 +56,7 @@ def simulate_file(
     seed: int = 0,
     force: bool = False,
     trusted: bool = True,
+    anonymise: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Fully sampled k-space of magnitude images or of a phantom, in fastMRI's layout. force: `out` may be there.
@@ -77,7 +78,15 @@ def simulate_file(
     images = given if isinstance(given, Images) else phantom_images(given, seed=seed, progress=progress)
     config = {"source": source.name if isinstance(source, Path) else asdict(source)}
     return simulate_images(
-        images, out, coils=coils, snr_db=snr_db, seed=seed, config=config, inputs=seen, progress=progress
+        images,
+        out,
+        coils=coils,
+        snr_db=snr_db,
+        seed=seed,
+        config=config,
+        inputs=seen,
+        anonymise=anonymise,
+        progress=progress,
     )
 
 
@@ -93,6 +102,7 @@ def undersample_file(
     trusted: bool = True,
     strict: bool = False,
     force: bool = False,
+    anonymise: bool = False,
 ) -> dict[str, Any]:
     """The lines of a mask, the others zero, in fastMRI's layout with `mask`; the truth goes along unless unwanted.
 
@@ -107,7 +117,16 @@ def undersample_file(
     (seen,) = seen_since(before, [path])
     from bayesmri.recon.work import write_undersampled
 
-    return write_undersampled(kspace, seen, out, sampling, keep_truth=keep_truth, combined=single_coil, strict=strict)
+    return write_undersampled(
+        kspace,
+        seen,
+        out,
+        sampling,
+        keep_truth=keep_truth,
+        combined=single_coil,
+        strict=strict,
+        anonymise=anonymise,
+    )
 
 
 def reconstruct_file(
@@ -123,6 +142,7 @@ def reconstruct_file(
     dicom: Path | None = None,
     like: Path | None = None,
     dicom_float: bool = False,
+    anonymise: bool = False,
     choice: Choice = FIRST,
     trusted: bool = True,
     force: bool = False,
@@ -132,6 +152,7 @@ def reconstruct_file(
     """Reconstruct a file; write HDF5, NIfTI and a PNG panel beside it, DICOM where asked; return what was found.
 
     dicom: a folder for an MR series and Parametric Maps; like, dicom_float: as for `write_dicom`.
+    anonymise: all outputs without what identifies a patient; `removed` of what is returned says what that was.
 
     sensitivities: a file of them, for models that know coils. given: what the user says of an array. force: outputs
     that are there are overwritten.
@@ -169,6 +190,7 @@ def reconstruct_file(
         progress=progress,
         reading=said_of_it,
         make=make,
+        anonymise=anonymise,
     )
 
 

@@ -99,11 +99,12 @@ def whatif_file(
     sampling: Sampling | None,
     *,
     png: bool = False,
+    anonymise: bool = False,
     force: bool = False,
 ) -> dict[str, Any]:
     """Reconstruct a slice of a file with the structure and without; write HDF5 and a PNG; return what was found.
 
-    force: outputs that are there are overwritten.
+    force: outputs that are there are overwritten. anonymise: without what identifies a patient.
     """
     check_file(path)
     targets = {"h5": out} | ({"png": with_ending(out, ".png")} if png else {})
@@ -117,4 +118,4 @@ def whatif_file(
     (seen,) = seen_since(before, [path])
     from bayesmri.recon.whatif import whatif_to
 
-    return whatif_to(kspace, path.name, seen, targets, asked, options, sampling)
+    return whatif_to(kspace, path.name, seen, targets, asked, options, sampling, anonymise=anonymise)

@@ -27,6 +27,7 @@ from bayesmri.io.atomic import atomic_paths
 from bayesmri.io.geometry import center_window
 from bayesmri.io.inspect import data_messages, mask_messages
 from bayesmri.io.layout.turn import turned_header
+from bayesmri.io.privacy.anonymous import cleaned
 from bayesmri.io.provenance import Seen, provenance
 from bayesmri.io.write_h5 import name_files, write_reconstruction
 from bayesmri.kspace import KSpace
@@ -292,6 +293,8 @@ def whatif_to(
     asked: Intervention,
     options: Options,
     sampling: Sampling | None,
+    *,
+    anonymise: bool = False,
 ) -> dict[str, Any]:
     """Ask and write; returns JSON values. name, seen: of the file, as it was when it was read."""
     said = data_messages(kspace)
@@ -312,11 +315,14 @@ def whatif_to(
     origin = provenance(
         command="whatif", config=config, seed=seed, inputs=[*seen, *model], threads=torch.get_num_threads()
     )
+    header = turned_header(kspace.header) if kspace.header.turned else kspace.header
+    bare = cleaned(header, origin, said) if anonymise else None
+    if bare is not None:
+        header, origin, said = bare.header, bare.provenance, bare.said
     with atomic_paths(list(targets.values())) as paths:
         made = dict(zip(targets, paths, strict=True))
         images = {"before": found.before[None], "after": found.after[None], "change": found.change[None]}
         told = {"after": {key: value for key, value in facts.items() if value is not None}}
-        header = turned_header(kspace.header) if kspace.header.turned else kspace.header
         write_reconstruction(made["h5"], images, header=header, provenance=origin, about=told, said=said)
         if "png" in made:
             write_picture(made["png"], found, pixel_aspect(header))
@@ -326,6 +332,7 @@ def whatif_to(
         **({} if choice is None else {"chosen": choice}),
         **facts,
         "seconds": found.seconds,
+        **({} if bare is None else {"removed": list(bare.removed)}),
         "outputs": [str(target) for target in targets.values()],
         **said.as_json(),
     }

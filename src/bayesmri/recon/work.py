@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,11 @@ from bayesmri.bounds.left_out import N_FOLDS
 from bayesmri.data.simulate import Scanner
 from bayesmri.io.dicom_out.write import DicomOut
 from bayesmri.io.inspect import data_messages, mask_messages
+from bayesmri.io.privacy.anonymous import cleaned
 from bayesmri.io.provenance import Seen, provenance
 from bayesmri.io.write_h5 import write_kspace
 from bayesmri.kspace import Images, KSpace
+from bayesmri.messages import Messages
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.choice import chosen
 from bayesmri.recon.files import Progress, sampling_facts
@@ -39,6 +41,7 @@ def simulate_images(
     seed: int,
     config: Mapping[str, Any],
     inputs: Sequence[Seen] = (),
+    anonymise: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """What a scanner with these coils would measure of the images, written to `out`."""
@@ -47,14 +50,14 @@ def simulate_images(
         kspace = measured(images, scanner, seed=seed, on_slice=advance)
     provenance = _provenance("simulate", {**config, **asdict(scanner)}, seed, inputs)
     said = data_messages(images)
-    write_kspace(out, kspace, provenance=provenance, truth=kspace.truth, said=said)
+    told = _write_kspace(out, kspace, provenance, said, anonymise=anonymise)
     return {
         "output": str(out),
         "slices": kspace.z.shape[0],
         "coils": kspace.z.shape[1],
         "shape": list(kspace.z.shape[2:]),
         "seed": seed,
-        **said.as_json(),
+        **told,
     }
 
 
@@ -67,6 +70,7 @@ def write_undersampled(
     keep_truth: bool,
     combined: bool,
     strict: bool,
+    anonymise: bool = False,
 ) -> dict[str, Any]:
     """K-space of a file undersampled, and written. combined: into one coil first. strict: unless there are warnings."""
     sampled = undersample(single_coil(kspace) if combined else kspace, sampling)
@@ -74,8 +78,23 @@ def write_undersampled(
     said.check(strict=strict)
     config = {**asdict(sampling), "single_coil": combined}
     record = _provenance("undersample", config, sampling.seed, seen)
-    write_kspace(out, sampled, provenance=record, truth=sampled.truth if keep_truth else None, said=said)
-    return {"output": str(out), **sampling_facts(sampled), **said.as_json()}
+    sampled = sampled if keep_truth else replace(sampled, truth=None)
+    told = _write_kspace(out, sampled, record, said, anonymise=anonymise)
+    return {"output": str(out), **sampling_facts(sampled), **told}
+
+
+def _write_kspace(
+    out: Path, kspace: KSpace, record: dict[str, Any], said: Messages, *, anonymise: bool
+) -> dict[str, Any]:
+    """JSON values of what was said, and of what was removed where that was asked for."""
+    if not anonymise:
+        write_kspace(out, kspace, provenance=record, truth=kspace.truth, said=said)
+        return dict(said.as_json())
+    bare = cleaned(kspace.header, record, said)
+    write_kspace(
+        out, replace(kspace, header=bare.header), provenance=bare.provenance, truth=kspace.truth, said=bare.said
+    )
+    return {"removed": list(bare.removed), **bare.said.as_json()}
 
 
 def reconstruct_to(
@@ -90,11 +109,13 @@ def reconstruct_to(
     progress: Progress | None,
     reading: Mapping[str, Any],
     make: Callable[[Options], Method] | None,
+    anonymise: bool = False,
 ) -> dict[str, Any]:
     """K-space of a file undersampled if asked for, reconstructed and written.
 
     file: its name. inputs: the file first, then what else was read, as it was then.
     reading: how, as it is recorded. make: the method of options.
+    anonymise: without what identifies a patient.
     """
     known = data_messages(kspace)
     if options.single_coil:
@@ -112,6 +133,11 @@ def reconstruct_to(
     maps = {"nifti_std": result.std, "nifti_error_std": result.error_std, "nifti_bound": result.error_bound}
     without = [targets.pop(kind) for kind, made in maps.items() if made is None and kind in targets]
     record = _recon_provenance(options, sampling, choice, inputs, result.model_file, reading)
+    bare = cleaned(result.header, record, Messages(result.notes, result.warnings)) if anonymise else None
+    if bare is not None:
+        note = None if result.bound_note is None else bare.text(result.bound_note)
+        result = replace(result, header=bare.header, bound_note=note, **vars(bare.said))
+        record = bare.provenance
     said = save(result, targets, provenance=record, dicom=dicom)
     for former in without:  # of an earlier image, which --force gave up
         former.unlink(missing_ok=True)
@@ -121,6 +147,7 @@ def reconstruct_to(
         **({} if choice is None else {"chosen": choice}),
         **({} if result.model_file is None else {"model_file": _model_facts(options, result.model_file)}),
         **sampling_facts(kspace),
+        **({} if bare is None else {"removed": list(bare.removed)}),
         "outputs": [str(path) for path in [*targets.values(), *([] if dicom is None else [dicom.folder])]],
         **said.as_json(),
     }

@@ -23,6 +23,7 @@ from bayesmri.io.dicom_out.planes import Planes, planes_of
 from bayesmri.io.dicom_out.sheet import Sheet, first_number
 from bayesmri.io.dicom_out.uids import digest, uid
 from bayesmri.io.dicom_out.words import MAPS, MEAN, Kind, comments, derivation, visibility_kind
+from bayesmri.io.privacy.anonymous import anonymous_header, anonymous_result, is_anonymous
 from bayesmri.io.results import Result
 from bayesmri.kspace import Header, Images
 from bayesmri.machine.optional import needed
@@ -52,6 +53,7 @@ def write_dicom(
     *,
     like: Path | str | None = None,
     as_float: bool = False,
+    anonymise: bool = False,
     strict: bool = False,
     force: bool = False,
     trusted: bool = True,
@@ -62,6 +64,7 @@ def write_dicom(
     like: a DICOM file or folder of the same slices: patient and study are taken from it, and the place in space where
         the raw file knew none. Unless given, all is as the raw file said it.
     as_float: maps hold floating-point numbers; otherwise 16 bit with a real-world slope, which more viewers show.
+    anonymise: without what identifies a patient; the place may still be taken from `like`.
     strict: a warning is an error, and nothing is written. force: a folder of an earlier export is replaced.
     trusted: files are read in this process, and not in a child.
     """
@@ -72,9 +75,12 @@ def write_dicom(
     opened = nullcontext(source) if isinstance(source, Result) else reading_result(Path(source), trusted=trusted)
     with opened as result:  # all that is wanted of the file is in memory then
         pass
+    name = result.name
+    if anonymise:
+        result, removed = anonymous_result(result)
     with atomic_folder(target) as made:
         facts = write_files(result, made, asked)
-    return {"file": result.name, "output": str(target), **facts}
+    return {"file": name, "output": str(target), **({"removed": list(removed)} if anonymise else {}), **facts}
 
 
 def read_like(like: Path | str | None, *, trusted: bool) -> Images | None:
@@ -89,8 +95,10 @@ def write_files(result: Result, folder: Path, asked: DicomOut) -> dict[str, Any]
     header, taken = result.header, NOTHING
     if asked.like is not None:
         header, taken = header_like(header, result.mean, asked.like)
+    if is_anonymous(result.provenance):
+        header, _ = anonymous_header(header)
     planes, placed = planes_of(header, _shape(result.mean))
-    origin, named = _origin(header, planes, _scan(result))
+    origin, named = _origin(header, planes, _scan(result), removed=is_anonymous(result.provenance))
     said = result.said + taken + placed + named
     said.check(strict=asked.strict)
     sheet = _sheet(result, planes, origin, said, as_float=asked.as_float)
@@ -124,6 +132,7 @@ def _sheet(result: Result, planes: Planes, origin: Mapping[str, str], said: Mess
         derivation=derivation(result, version),
         comments=comments(said),
         made=_made(result.provenance),
+        removed=is_anonymous(result.provenance),
         first=first_number(int(float(origin.get("SeriesNumber", "0")))),
     )
     arrays: dict[str, NDArray[np.generic]] = {"mean": result.mean}
@@ -133,13 +142,14 @@ def _sheet(result: Result, planes: Planes, origin: Mapping[str, str], said: Mess
     return replace(sheet, content=digest(arrays, *words))
 
 
-def _origin(header: Header, planes: Planes, scan: str) -> tuple[dict[str, str], Messages]:
+def _origin(header: Header, planes: Planes, scan: str, *, removed: bool) -> tuple[dict[str, str], Messages]:
     """Whose, and of which study; made up from the digest of the scan, and said so, where nothing says it."""
     known = stated({"PatientID": header.patient_id, **header.dicom})
     said = NOTHING
     if not known.get("PatientID") and not known.get("PatientName"):
         known |= {"PatientName": "Anonymous", "PatientID": f"anonymous-{scan[:12]}"}
-        said = noted(f"the raw data does not say whose it is: the DICOM files are of {known['PatientID']}")
+        why = "what identifies the patient was removed" if removed else "the raw data does not say whose it is"
+        said = noted(f"{why}: the DICOM files are of {known['PatientID']}")
     known.setdefault("PatientID", f"unnumbered-{scan[:12]}")
     known.setdefault("StudyInstanceUID", uid(scan, "study"))
     if not planes.known or "FrameOfReferenceUID" not in known:

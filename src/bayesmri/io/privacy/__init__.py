@@ -1,0 +1,1 @@
+"""What identifies a patient: found in files, and left out of them."""

@@ -231,6 +231,7 @@ def writers(folder: Path) -> dict[str, tuple[list[str], str]]:
     return {
         "recon": (["recon", nowhere, "-o", "out.h5", "--nifti"], "out.nii.gz"),
         "report": (["report", nowhere, "-o", "page.html"], "page.html"),
+        "export": (["export", nowhere, "--anonymise", "-o", "clean.h5"], "clean.h5"),
         "undersample": (["undersample", nowhere, "-o", "r4.h5"], "r4.h5"),
         "simulate": (["simulate", "--phantom", "knee", "-o", "knee.h5"], "knee.h5"),
         "evaluate": (["evaluate", "--data", data, "-o", "results.json"], "results.md"),

@@ -44,6 +44,10 @@ def export_file(
         raise ConfigError(
             "got another HDF5 file to write, which would be a copy, expected --anonymise; or copy the file"
         )
+    for target in (target for target in (h5, nifti) if target is not None):
+        check_target(target, path, force=force)
+    if h5 is not None:
+        check_ending(h5)
     asked = dicom_out(dicom, like, as_float=dicom_float, sources=[path], strict=strict, force=force)
     with reading_result(path, trusted=trusted) as result:  # all that is wanted of the file is in memory then
         name = result.name
@@ -52,10 +56,8 @@ def export_file(
         result, removed = anonymous_result(result)
     said = result.said
     volumes = {} if nifti is None else _volumes(result, nifti)
-    for target in [*volumes, *([] if h5 is None else [h5])]:
+    for target in volumes:
         check_target(target, path, force=force)
-    if h5 is not None:
-        check_ending(h5)
     said.check(strict=strict)
     with ExitStack() as stack:
         made = stack.enter_context(atomic_paths(list(volumes)))

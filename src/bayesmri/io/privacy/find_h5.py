@@ -10,13 +10,15 @@ import h5py
 
 from bayesmri.errors import FormatError
 from bayesmri.io.guard import one_line
+from bayesmri.io.integrity.seal import SEAL
+from bayesmri.io.integrity.together import SET
 from bayesmri.io.privacy.anonymous import KEPT
 from bayesmri.io.privacy.finding import MOST, Finding, Sure, finding
 from bayesmri.io.safe_h5 import dataset, names, open_h5, read_text, small_attributes
 
 SURE = ("patient_id", "subject", "patient", "name")  # attributes that name a person
 OURS = frozenset(
-    {"acquisition", "affine", "voxel_mm", "max", "norm", "notes", "warnings", "provenance", "dicom"}
+    {"acquisition", "affine", "voxel_mm", "max", "norm", "notes", "warnings", "provenance", "dicom", SEAL, SET}
 )  # looked at one by one, or without words
 NAMED = ("subjectInformation", "studyInformation")  # of the XML: all that stands in them is about the patient
 PLACES = ("measurementInformation", "acquisitionSystemInformation")
@@ -64,6 +66,8 @@ def _attributes(owner: Any, prefix: str) -> Iterator[Finding]:
             yield finding("may identify", f"{prefix}attribute {name}", value)
     if values.get("acquisition"):
         yield finding("may identify", f"{prefix}attribute acquisition", values["acquisition"])
+    for name in _json(values.get(SET)):
+        yield finding("may identify", f"{prefix}attribute {SET}: name of a file beside it", name)
     yield from _dicom(_json(values.get("dicom")), prefix)
     yield from _provenance(_json(values.get("provenance")), prefix)
 

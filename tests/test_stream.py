@@ -1,6 +1,7 @@
 """The scanner's stream: any conforming client gets the images that `recon` makes of the same lines."""
 
 import ctypes
+import hashlib
 import shutil
 import subprocess
 from pathlib import Path
@@ -292,7 +293,8 @@ def test_series_scales_and_attributes(models: Path, tmp_path: Path) -> None:
         assert meta["ImageComments"][0] == "RESEARCH USE ONLY"
         assert [float(v) for v in meta["ImageRowDir"]] == [0, 1, 0]
         assert [float(v) for v in meta["ImageColumnDir"]] == [1, 0, 0]
-        assert meta["BAYESMRI_Samples"] == "3"
+        assert (meta["BAYESMRI_Samples"], meta["BAYESMRI_Seed"]) == ("3", "0")
+        assert meta["BAYESMRI_ModelSHA256"] == hashlib.sha256((models / "wide.json").read_bytes()).hexdigest()
         assert list(image.field_of_view) == [64, 24, 5]
         assert list(image.position) == [1, 2, 3 + 5 * image.slice]
         assert (image.measurement_uid, image.acquisition_time_stamp, image.user_int[0]) == (77, 123, 7)

@@ -178,6 +178,31 @@ def test_a_server_that_leaves_in_the_middle_leaves_no_file(tmp_path: Path) -> No
     assert not out.exists()
 
 
+@pytest.mark.parametrize("kind", [np.uint16, np.float64, np.complex64])
+def test_images_of_other_servers_are_written_in_their_type(kind: type[Any], tmp_path: Path) -> None:
+    """By the ismrmrd package, as python-ismrmrd-server would send them."""
+    data = (random_kspace(1, 1, 6, 5) * 10).real.astype(kind)
+    data = data * (1 + 2j) if kind is np.complex64 else data
+    image = ismrmrd.Image.from_array(data.astype(kind), image_series_index=3)
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        sock, _ = listening.accept()
+        sock.sendall(struct.pack("<H", 1022) + image.to_bytes() + struct.pack("<H", 4))
+        while sock.recv(1 << 16):
+            pass
+        sock.close()
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    out = tmp_path / "out.h5"
+    stream_file(mrd_scan(tmp_path / "a.h5"), f"127.0.0.1:{listening.getsockname()[1]}", out, wait=PATIENCE)
+    thread.join()
+    listening.close()
+    with ismrmrd.Dataset(str(out), "dataset", mode="r") as file:
+        np.testing.assert_array_equal(file.read_image("image_3", 0).data, image.data)
+
+
 def test_images_written_are_those_that_came(tmp_path: Path) -> None:
     path, out = mrd_scan(tmp_path / "a.h5"), tmp_path / "out.h5"
     heard: list[str] = []

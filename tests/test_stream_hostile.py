@@ -121,6 +121,30 @@ def test_hostile_messages_are_refused_by_name_before_anything_is_allocated(scan:
     assert len([line for line in running.log if "refused: " in line]) == len(HOSTILE)
 
 
+def test_flipped_and_cut_streams_end_and_leave_the_server_as_it_was(scan: Path) -> None:
+    header, lines = acquisitions(scan)
+    whole = struct.pack("<H1024s", 1, b"default.xml") + text(3, len(header), header.encode())
+    whole += b"".join(LINE + line.to_bytes() for line in lines) + struct.pack("<H", 4)
+    rng = np.random.default_rng(5)
+    with serving(greeting=PATIENCE, message=PATIENCE) as running:
+        for _ in range(40):
+            raw = bytearray(whole)
+            for at in rng.integers(0, len(raw), rng.choice([1, 4, 30])):
+                raw[at] ^= 1 << rng.integers(0, 8)
+            with Client.to(running.address) as client:
+                client.raw(raw[: rng.integers(1, len(raw))] if rng.random() < 0.3 else raw)
+                client.sock.shutdown(socket.SHUT_WR)
+                client.hear_out()
+        assert len(streamed(running.address, scan).images) == 2
+    assert not [line for line in running.log if "internal" in line]
+
+
+def test_long_lines_of_a_configuration_take_no_time_to_be_passed_over() -> None:
+    """Where a pattern that steps back would take hours."""
+    assert by_text("samples=" + " " * 3_000_000 + "x", TERMS, TERMS.own)[0] == TERMS.own
+    assert by_text("a" * 3_000_000 + "\nsamples = 4", TERMS, TERMS.own)[0].options.samples == 4
+
+
 def test_matrices_that_no_line_fills_are_refused(scan: Path) -> None:
     """The header claims 134 MB, and one line of 256 bytes comes."""
     with serving() as running, Client.to(running.address) as client:

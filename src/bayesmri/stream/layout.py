@@ -9,7 +9,10 @@ ACQUISITION, IMAGE, WAVEFORM = 1008, 1022, 1026
 ID_BYTES, NAME_BYTES, LENGTH_BYTES, ATTRIBUTE_BYTES = 2, 1024, 4, 8
 
 SHORT, FLOAT = 2, 5  # data types of images, int16 and float32
-SIZES: Final = {1: 2, 2: 2, 3: 4, 4: 4, 5: 4, 6: 8, 7: 8, 8: 16}  # bytes of a pixel by data type
+PIXELS: Final[dict[int, np.dtype[Any]]] = {  # by data type; complex numbers as files have them
+    **{n: np.dtype(kind) for n, kind in enumerate(("<u2", "<i2", "<u4", "<i4", "<f4", "<f8"), start=1)},
+    **{n: np.dtype([("real", kind), ("imag", kind)]) for n, kind in ((7, "<f4"), (8, "<f8"))},
+}
 MAGNITUDE = 1
 MOST_CHANNELS = 1024  # as many as the channel mask has bits
 MOST_DIMENSIONS = 8  # of a trajectory

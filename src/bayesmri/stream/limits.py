@@ -17,7 +17,7 @@ MOST_ERRORS = 100  # of images; then the session ends
 class Limits:
     """clients: at once. memory: bytes that one of them may have waiting here. idle: seconds between messages.
 
-    greeting: seconds between messages until the first acquisition. message: seconds for one that has begun.
+    greeting: seconds between messages until the header has come. message: seconds for one that has begun.
     stalled: seconds in which a client reads nothing of what it is sent.
     """
 

@@ -168,13 +168,13 @@ def _image_head(source: Source) -> tuple[Any, int, int]:
     """(head, bytes of attributes, bytes of pixels)."""
     head = np.frombuffer(source.take(layout.IMAGE_HEAD.itemsize), layout.IMAGE_HEAD)[0]
     (attributes,) = struct.unpack("<Q", source.take(layout.ATTRIBUTE_BYTES))
-    size = layout.SIZES.get(int(head["data_type"]))
-    if size is None or attributes > MOST_ATTRIBUTES:
+    kind = layout.PIXELS.get(int(head["data_type"]))
+    if kind is None or attributes > MOST_ATTRIBUTES:
         raise FormatError(
             f"got an image of data type {int(head['data_type'])} with {human(attributes)} of attributes, expected a "
             f"type from 1 to 8 and at most {human(MOST_ATTRIBUTES)}: its header is damaged"
         )
-    pixels = int(head["channels"]) * size
+    pixels = int(head["channels"]) * kind.itemsize
     for n in head["matrix_size"]:
         pixels *= int(n)
     if pixels > MOST_IMAGE:
@@ -190,9 +190,7 @@ def _skipped_image(source: Source) -> Skipped:
 
 def _image(source: Source, allow: Allow) -> Image:
     head, attributes, n = _image_head(source)
-    kind = {layout.SHORT: "<i2", layout.FLOAT: "<f4"}.get(int(head["data_type"]))
-    if kind is None:
-        raise FormatError(f"got an image of data type {int(head['data_type'])}, expected int16 (2) or float32 (5)")
+    kind = layout.PIXELS[int(head["data_type"])]
     allow(n)
     text = _text(source.take(attributes))
     x, y, z = (int(size) for size in head["matrix_size"])

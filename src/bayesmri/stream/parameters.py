@@ -23,7 +23,8 @@ Pixels = Literal["int16", "float32"]
 OWN = ("bayesmri", "default", "")  # names that mean the server's own settings
 MOST_PARAMETERS = 1000
 NO_DRAWS: dict[str, Any] = {"samples": 0, "fast": False, "level": None}
-PAIR = re.compile(r"^\s*([A-Za-z][\w-]*)\s*[=:]\s*(.*?)\s*$")
+PAIR = re.compile(r"([A-Za-z][\w-]*)\s*[=:]")
+LONGEST_LINE = 1000
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ def _of_xml(text: str) -> dict[str, Any]:
 def _of_lines(text: str) -> dict[str, Any]:
     """Sections and comments of .ini and .toml files are passed over."""
     found = {}
-    for line in text.splitlines():
-        if line.lstrip()[:1] not in ("#", ";", "[") and (pair := PAIR.match(line)):
-            found[pair[1]] = pair[2].strip("\"'")
+    for line in (line.strip() for line in text.splitlines() if len(line) <= LONGEST_LINE):
+        if line[:1] not in ("#", ";", "[") and (pair := PAIR.match(line)):
+            found[pair[1]] = line[pair.end() :].strip().strip("\"'")
     return found

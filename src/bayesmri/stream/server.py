@@ -63,7 +63,11 @@ class Server:
                 self.say("too many files are open: clients wait")
                 time.sleep(TICK)
             return
-        self._welcome(sock)
+        try:
+            self._welcome(sock)
+        except (OSError, RuntimeError) as error:  # it has left already; or no thread or descriptor can be had
+            self.say(f"a client could not be taken: {type(error).__name__}")
+            sock.close()
 
     def _welcome(self, sock: socket.socket) -> None:
         self.sessions = {session: thread for session, thread in self.sessions.items() if thread.is_alive()}

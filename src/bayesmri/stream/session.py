@@ -109,7 +109,7 @@ class Session:
         while True:
             if self.gatherer is not None and self.gatherer.ending and not self.incoming.ready(GRACE):
                 self._submit(*self.gatherer.flush())
-            kind = self.incoming.begin(limits.idle if self.lines else limits.greeting)
+            kind = self.incoming.begin(limits.greeting if self.encoding is None else limits.idle)
             if self.over.is_set():
                 return "stopped"
             if kind is None:

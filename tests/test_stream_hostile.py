@@ -132,7 +132,7 @@ def test_flipped_and_cut_streams_end_and_leave_the_server_as_it_was(scan: Path) 
             for at in rng.integers(0, len(raw), rng.choice([1, 4, 30])):
                 raw[at] ^= 1 << rng.integers(0, 8)
             with Client.to(running.address) as client:
-                client.raw(raw[: rng.integers(1, len(raw))] if rng.random() < 0.3 else raw)
+                client.raw(bytes(raw[: rng.integers(1, len(raw))] if rng.random() < 0.3 else raw))
                 client.sock.shutdown(socket.SHUT_WR)
                 client.hear_out()
         assert len(streamed(running.address, scan).images) == 2

@@ -21,7 +21,7 @@ from bayesmri.io.dicom_out.write import write_dicom
 from bayesmri.io.results import open_result
 from bayesmri.io.write_nifti import write_nifti
 from bayesmri.kspace import Header
-from bayesmri.recon.export import export_file
+from bayesmri.recon.export import export
 from dicom_results import NAME, PATIENT, image, oblique, stored
 
 pydicom = pytest.importorskip("pydicom", reason="pydicom is not installed")
@@ -43,7 +43,7 @@ def complaints(folder: Path) -> list[str]:
     for path in sorted(folder.rglob("*.dcm")):
         done = subprocess.run([program, str(path)], capture_output=True, text=True, check=False, errors="replace")
         said = (done.stdout + done.stderr).splitlines()
-        assert {"MRImage", "ParametricMap"} & set(said), said  # it knew what it looked at
+        assert {"MRImage", "ParametricMap", "EnhancedSR"} & set(said), said  # it knew what it looked at
         lines += [f"{path.name}: {line}" for line in said if line.startswith(("Error", "Abort"))]
     return lines
 
@@ -67,7 +67,7 @@ def folder(result: Path) -> Path:
 )
 def test_a_validator_finds_no_error(tmp_path: Path, shape: tuple[int, int, int], as_float: bool) -> None:
     made = write_dicom(stored(tmp_path / "r.h5", shape), tmp_path / "d", as_float=as_float)
-    assert list(made["series"]) == ["mean", *MAPS]
+    assert list(made["series"]) == ["mean", *MAPS, "expected"]
     assert complaints(tmp_path / "d") == []
 
 
@@ -93,6 +93,10 @@ def test_what_a_header_says_in_another_form_is_brought_into_dicoms_or_left_out(t
     }  # fmt: skip
     kept = stated(odd)
     assert set(kept) == {"PatientName", "StudyTime", "SeriesNumber"}
+    assert stated({"PatientName": "a=b^1^2^3^4^5=c=d"})["PatientName"] == "a=b^1^2^3^4=c"
+    assert stated({"BodyPartExamined": "Schädel", "PatientPosition": "hfs", "PatientAge": "45"}) == {
+        "PatientPosition": "HFS"
+    }
     assert kept["StudyTime"] == "123456.789"
     header = Header("test", dicom=odd, affine=oblique())
     write_dicom(stored(tmp_path / "r.h5", (1, 8, 9), header=header), tmp_path / "d")
@@ -121,7 +125,7 @@ def test_dcm2niix_makes_of_it_what_our_nifti_is(tmp_path: Path, left_handed: boo
     program = need("dcm2niix", "dcm2niix")
     header = Header("test", affine=oblique(left_handed=left_handed), dicom={"Manufacturer": "Siemens"})
     path = stored(tmp_path / "r.h5", header=header)
-    export_file(path, dicom=tmp_path / "d", nifti=tmp_path / "ours.nii.gz")
+    export(path, dicom=tmp_path / "d", nifti=tmp_path / "ours.nii.gz")
     (tmp_path / "n").mkdir()
     subprocess.run(
         [program, "-z", "n", "-f", "%s", "-o", str(tmp_path / "n"), str(tmp_path / "d")],
@@ -187,9 +191,11 @@ def test_our_own_reader_finds_the_image_and_not_a_map(folder: Path) -> None:
 
 def test_every_file_says_whose_it_is_what_it_is_and_what_to_beware_of(folder: Path) -> None:
     files = sorted(folder.rglob("*.dcm"))
-    assert len(files) == 8
+    assert len(files) == 9
     for path in files:
         head = pydicom.dcmread(path)
+        if path.name == "expected.dcm":
+            continue
         assert str(head.PatientName) == NAME
         assert (head.PatientID, head.PatientBirthDate, head.PatientSex) == ("p7", "19600229", "M")
         assert (head.StudyInstanceUID, head.StudyDate) == (PATIENT["StudyInstanceUID"], "20240506")
@@ -206,6 +212,32 @@ def test_every_file_says_whose_it_is_what_it_is_and_what_to_beware_of(folder: Pa
     assert (means[0].RepetitionTime, means[0].EchoTime) == (500, 12.5)
     assert len({head.SOPInstanceUID for head in means}) == 4
     assert len({head.SeriesInstanceUID for head in means}) == 1
+
+
+def test_the_expected_error_is_a_report_of_measurements(folder: Path) -> None:
+    report = pydicom.dcmread(folder / "expected.dcm")
+    assert (str(report.PatientName), report.SeriesDescription[-17:]) == (NAME, "RESEARCH USE ONLY")
+
+    def numbers(node: Any) -> dict[str, tuple[float, str]]:
+        found: dict[str, tuple[float, str]] = {}
+        for item in node.get("ContentSequence", []):
+            if item.ValueType == "NUM":
+                (value,) = item.MeasuredValueSequence
+                unit = value.MeasurementUnitsCodeSequence[0].CodeValue
+                found[item.ConceptNameCodeSequence[0].CodeValue] = (float(value.NumericValue), unit)
+            found |= numbers(item)
+        return found
+
+    assert numbers(report) == {
+        "psnr": (31.2, "dB"),
+        "psnr_low": (30.1, "dB"),
+        "psnr_high": (32.3, "dB"),
+        "nmse": (0.012, "1"),
+    }
+    means = {str(pydicom.dcmread(path).SOPInstanceUID) for path in (folder / "mean").iterdir()}
+    (study,) = report.CurrentRequestedProcedureEvidenceSequence
+    (series,) = study.ReferencedSeriesSequence
+    assert {str(item.ReferencedSOPInstanceUID) for item in series.ReferencedSOPSequence} == means
 
 
 def test_the_same_result_has_the_same_files_and_another_has_other_identifiers(
@@ -410,11 +442,11 @@ def test_recon_writes_all_it_was_asked_for_or_nothing(tmp_path: Path, capsys: py
 
 
 def test_nifti_of_a_stored_result_is_that_of_recon(result: Path, tmp_path: Path) -> None:
-    export_file(result, nifti=tmp_path / "a.nii.gz")
+    export(result, nifti=tmp_path / "a.nii.gz")
     with open_result(result) as read:
         write_nifti(tmp_path / "b.nii.gz", read.mean, read.header, told="warnings: see scan.recon.h5")
     assert (tmp_path / "a.nii.gz").read_bytes() == (tmp_path / "b.nii.gz").read_bytes()
     names = sorted(p.name for p in tmp_path.glob("a_*"))
     assert names == [f"a_{n}.nii.gz" for n in ("bound", "error_std", "std", "visibility_lesion-3-0.3")]
     with pytest.raises(BayesMRIError, match="nothing to write"):
-        export_file(result)
+        export(result)

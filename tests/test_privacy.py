@@ -20,7 +20,7 @@ from bayesmri.io.results import open_result
 from bayesmri.kspace import Header
 from bayesmri.messages import Messages
 from bayesmri.recon.acquisition import Sampling
-from bayesmri.recon.export import export_file
+from bayesmri.recon.export import export
 from bayesmri.recon.files import PhantomRequest, simulate_file, undersample_file
 from dicom_results import NAME, PATIENT, image, oblique, stored
 from doc_commands import commands
@@ -108,7 +108,7 @@ def test_a_stored_result_is_exported_without_a_trace_and_with_the_same_images(ra
     argv = ["recon", str(raw), "--acceleration", "2", "--method", "zero-filled", "-o", str(source)]
     assert main(argv) == 0
     out = {"h5": tmp_path / "c.h5", "dicom": tmp_path / "c", "nifti": tmp_path / "c.nii.gz"}
-    made = export_file(source, anonymise=True, h5=out["h5"], dicom=out["dicom"], nifti=out["nifti"])
+    made = export(source, anonymise=True, h5=out["h5"], dicom=out["dicom"], nifti=out["nifti"])
     assert "patient name" in made["removed"]
     assert {p.name: found_in(p) for p in out.values() if found_in(p)} == {}
     with h5py.File(source) as before, h5py.File(out["h5"]) as after:
@@ -116,7 +116,7 @@ def test_a_stored_result_is_exported_without_a_trace_and_with_the_same_images(ra
         for name in set(before) - {"messages"}:
             np.testing.assert_array_equal(before[name][()], after[name][()])
         assert set(before["reconstruction"].attrs) == set(after["reconstruction"].attrs)
-    again = export_file(out["h5"], anonymise=True, dicom=tmp_path / "again")
+    again = export(out["h5"], anonymise=True, dicom=tmp_path / "again")
     for path in out["dicom"].rglob("*.dcm"):
         assert (tmp_path / "again" / path.relative_to(out["dicom"])).read_bytes() == path.read_bytes()
     assert set(again["removed"]) == set(made["removed"])
@@ -130,7 +130,7 @@ def test_kspace_is_written_without_a_trace(raw: Path, tmp_path: Path, monkeypatc
     assert main(["undersample", str(raw), "--anonymise", "-o", "u.h5"]) == 0
     assert main(["whatif", str(raw), "--erase", "16,16,3", "--method", "tv", "--acceleration", "2", "--anonymise"]) == 0
     stored(tmp_path / "r.h5", (2, 16, 16))
-    export_file(tmp_path / "r.h5", dicom=tmp_path / "d")
+    export(tmp_path / "r.h5", dicom=tmp_path / "d")
     assert main(["simulate", "d", "--anonymise", "-o", "s.h5"]) == 0
     for name in ("u.h5", "anonymous.whatif.h5", "s.h5"):
         assert found_in(tmp_path / name) == []
@@ -142,8 +142,8 @@ def test_kspace_is_written_without_a_trace(raw: Path, tmp_path: Path, monkeypatc
 def test_a_series_to_be_like_gives_its_place_and_not_its_patient(raw: Path, tmp_path: Path) -> None:
     source = stored(tmp_path / "r.h5", header=Header("test"))
     placed = Header("test", patient_id=ID, affine=oblique(), dicom={**PATIENT, "PatientName": "Meier^Hanna"})
-    export_file(stored(tmp_path / "l.h5", header=placed), dicom=tmp_path / "like")
-    export_file(source, dicom=tmp_path / "d", like=tmp_path / "like", anonymise=True)
+    export(stored(tmp_path / "l.h5", header=placed), dicom=tmp_path / "like")
+    export(source, dicom=tmp_path / "d", like=tmp_path / "like", anonymise=True)
     assert found_in(tmp_path / "d", (*SECRETS, "19600229", "20240506")) == []
     ours, theirs = read_dicom(tmp_path / "d").header.affine, read_dicom(tmp_path / "like").header.affine
     assert ours is not None
@@ -196,7 +196,7 @@ def test_the_xml_of_raw_data_is_looked_through(raw: Path, capsys: pytest.Capture
 
 
 def test_dicom_with_private_and_nested_values(tmp_path: Path) -> None:
-    export_file(stored(tmp_path / "r.h5", (1, 8, 8)), dicom=tmp_path / "d")
+    export(stored(tmp_path / "r.h5", (1, 8, 8)), dicom=tmp_path / "d")
     path = tmp_path / "d" / "std.dcm"
     data = pydicom.dcmread(path)
     data.private_block(0x0029, "ACME", create=True).add_new(0x01, "LO", "secret")
@@ -239,7 +239,7 @@ def test_other_formats(tmp_path: Path) -> None:
 def test_damaged_files_and_escapes_are_harmless(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     header = Header("test", patient_id="\x1b[31mred\nline", dicom={"PatientName": "\x07bell"})
     stored(tmp_path / "r.h5", (1, 8, 8), header=header)
-    export_file(tmp_path / "r.h5", dicom=tmp_path / "d", nifti=tmp_path / "r.nii")
+    export(tmp_path / "r.h5", dicom=tmp_path / "d", nifti=tmp_path / "r.nii")
     Image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / "r.png")
     (tmp_path / "r.json").write_text('{"name": "\\u001b[31m"}')
     path = tmp_path / name

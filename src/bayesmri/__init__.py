@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bayesmri.complexes import rss as rss
     from bayesmri.io.dicom_out.write import write_dicom as write_dicom
     from bayesmri.io.formats import read as read
-    from bayesmri.io.pacs.send import send_dicom as send_dicom
+    from bayesmri.io.pacs.send import send as send
     from bayesmri.kspace import Header as Header
     from bayesmri.kspace import Images as Images
     from bayesmri.kspace import KSpace as KSpace
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from bayesmri.recon.acquisition import Sampling as Sampling
     from bayesmri.recon.batch.folder import Batch as Batch
     from bayesmri.recon.batch.folder import reconstruct_folder as reconstruct_folder
+    from bayesmri.recon.export import export as export
     from bayesmri.recon.reconstruct import Reconstruction as Reconstruction
     from bayesmri.recon.request import Options as Options
     from bayesmri.registry import register as register
@@ -91,6 +92,7 @@ _HOMES = {
     "as_kspace": "api",
     "calibrate": "api",
     "check": "api",
+    "export": "recon.export",
     "fft2c": "physics.fourier",
     "ifft2c": "physics.fourier",
     "load_model": "api",
@@ -102,7 +104,7 @@ _HOMES = {
     "rss": "complexes",
     "save_model": "api",
     "sensitivity_sets": "physics.sense",
-    "send_dicom": "io.pacs.send",
+    "send": "io.pacs.send",
     "simulate": "api",
     "train": "api",
     "undersample": "api",

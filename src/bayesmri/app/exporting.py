@@ -9,7 +9,7 @@ from bayesmri.app.frames import Say, Told, answer
 from bayesmri.io.apart.reading import reading_result
 from bayesmri.io.dicom_out.write import write_dicom
 from bayesmri.io.write_nifti import write_nifti
-from bayesmri.recon.export import export_file
+from bayesmri.recon.export import export
 from bayesmri.recon.page import report_file
 
 
@@ -25,7 +25,7 @@ def maps(asked: Told, say: Say) -> dict[str, Any]:
     """The image and all of its maps, as NIfTI in one archive."""
     folder = _beside(asked)
     folder.mkdir()
-    export_file(Path(asked["path"]), nifti=folder / f"{asked['name']}.nii.gz", trusted=False)
+    export(Path(asked["path"]), nifti=folder / f"{asked['name']}.nii.gz", trusted=False)
     return _packed(folder, Path(asked["out"]), asked["name"])
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bayesmri.cli.output import count, print_json, print_messages, print_removed
-from bayesmri.recon.export import export_file
+from bayesmri.recon.export import export as export_result
 
 
 def export(
@@ -54,7 +54,7 @@ def export(
     json
         Print JSON instead of text.
     """
-    made = export_file(
+    made = export_result(
         file,
         dicom=dicom,
         like=like,

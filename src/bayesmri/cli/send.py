@@ -5,7 +5,8 @@ from pathlib import Path
 
 from bayesmri.cli.output import count, print_json, print_messages
 from bayesmri.cli.progress import progress
-from bayesmri.io.pacs.send import AET, CALLED, SECONDS, send_dicom
+from bayesmri.io.pacs.send import AET, CALLED, SECONDS
+from bayesmri.io.pacs.send import send as send_files
 
 
 def send(
@@ -40,7 +41,7 @@ def send(
     json
         Print JSON instead of text.
     """
-    made = send_dicom(
+    made = send_files(
         folder,
         to=to,
         web=web,

@@ -19,14 +19,14 @@ from bayesmri.recon.files import ODD, check_ending, dicom_out
 ENDINGS = {"uncertainty_std": "_std", "error_std": "_error_std", "error_bound": "_bound"}
 
 
-def export_file(
-    path: Path,
+def export(
+    file: Path | str,
     *,
-    dicom: Path | None = None,
-    like: Path | None = None,
+    dicom: Path | str | None = None,
+    like: Path | str | None = None,
     dicom_float: bool = False,
-    nifti: Path | None = None,
-    h5: Path | None = None,
+    nifti: Path | str | None = None,
+    h5: Path | str | None = None,
     anonymise: bool = False,
     strict: bool = False,
     force: bool = False,
@@ -38,6 +38,8 @@ def export_file(
     h5: the same file again, for anonymise: which leaves what identifies a patient out of all outputs.
     trusted: the file is read in this process, and not in a child.
     """
+    path = Path(file)
+    dicom, like, nifti, h5 = (None if one is None else Path(one) for one in (dicom, like, nifti, h5))
     if dicom is None and nifti is None and h5 is None:
         raise ConfigError("got nothing to write, expected --dicom DIR, --nifti NAME.nii.gz or -o NAME.h5 --anonymise")
     if h5 is not None and not anonymise:

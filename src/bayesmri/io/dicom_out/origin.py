@@ -29,7 +29,7 @@ CHOICES = {
     "Laterality": ("L", "R"),
     "MRAcquisitionType": ("2D", "3D"),
 }
-LENGTHS = {"SH": 16, "LO": 64, "CS": 16, "PN": 64, "AS": 4}
+LENGTHS = {"SH": 16, "LO": 64, "PN": 64}
 UID = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*))+")
 
 
@@ -50,10 +50,7 @@ def _value(name: str, text: str) -> str:
     clean = one_line(text, limit=200).replace("\\", "/")
     if name in CHOICES:
         return clean.upper() if clean.upper() in CHOICES[name] else ""
-    if kind in FORMS:
-        return FORMS[kind](clean)
-    cut = clean[: LENGTHS[kind]].strip()
-    return cut.upper() if kind == "CS" else cut
+    return FORMS[kind](clean) if kind in FORMS else clean[: LENGTHS[kind]].strip()
 
 
 def _date(text: str) -> str:
@@ -75,11 +72,27 @@ def _number(text: str) -> str:
     return f"{value:.9g}" if abs(value) < 1e9 else ""
 
 
+def _name(text: str) -> str:
+    """Up to three ways to write it, of up to five components each."""
+    groups = ("^".join(group.split("^")[:5])[: LENGTHS["PN"]].strip() for group in text.split("=")[:3])
+    return "=".join(groups).rstrip("=")
+
+
+def _code(text: str) -> str:
+    return text.upper() if re.fullmatch(r"[A-Za-z0-9_ ]{1,16}", text) else ""
+
+
+def _age(text: str) -> str:
+    return text if re.fullmatch(r"\d{3}[DWMY]", text) else ""
+
+
 def _identifier(text: str) -> str:
     return text if len(text) <= 64 and UID.fullmatch(text) else ""
 
 
-FORMS = {"DA": _date, "TM": _time, "DS": _number, "IS": _number, "UI": _identifier}
+FORMS = {
+    "DA": _date, "TM": _time, "DS": _number, "IS": _number, "UI": _identifier, "PN": _name, "CS": _code, "AS": _age,
+}  # fmt: skip
 KINDS = {
     "PatientName": "PN", "ReferringPhysicianName": "PN", "PatientBirthDate": "DA", "StudyDate": "DA", "StudyTime": "TM",
     "StudyID": "SH", "AccessionNumber": "SH", "StationName": "SH", "SequenceName": "SH", "PatientPosition": "CS",

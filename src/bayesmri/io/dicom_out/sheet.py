@@ -74,15 +74,21 @@ def start(sheet: Sheet, kind: Kind, *, place: int, sop_class: str) -> Any:
 
 
 def stamp(data: Any, sheet: Sheet, kind: Kind) -> None:
-    """Words and dates, on whatever made the dataset."""
-    data.SpecificCharacterSet, data.Laterality = "ISO_IR 192", sheet.origin.get("Laterality", "")
-    data.SeriesDescription = description(kind, sheet.method)
+    """Words and dates, on whatever made the image."""
+    sign(data, sheet, kind)
+    data.Laterality = sheet.origin.get("Laterality", "")
     data.DerivationDescription = sheet.derivation
     data.ImageComments = sheet.comments
+    data.BurnedInAnnotation, data.RecognizableVisualFeatures = "NO", "YES"
+
+
+def sign(data: Any, sheet: Sheet, kind: Kind) -> None:
+    """What it is, when and by what it was made, on images and reports."""
+    data.SpecificCharacterSet = "ISO_IR 192"
+    data.SeriesDescription = description(kind, sheet.method)
     data.ContentDate, data.ContentTime = sheet.made
     data.InstanceCreationDate, data.InstanceCreationTime = sheet.made
     data.SeriesDate, data.SeriesTime = sheet.made
-    data.BurnedInAnnotation, data.RecognizableVisualFeatures = "NO", "YES"
     if sheet.removed:
         data.PatientIdentityRemoved = "YES"
         data.DeidentificationMethod = "bayesmri --anonymise, see docs/privacy.md"

@@ -28,6 +28,7 @@ class Kind:
 
 
 MEAN = Kind("mean", "MEAN", "reconstruction", ("signal", OURS, "Magnitude of the MR signal"))
+EXPECTED = Kind("expected", "EXPECTED", "expected error", ("expected_error", OURS, "Expected error"))
 MAPS = {
     "uncertainty_std": Kind("std", "STD", "standard deviation", ("386136009", "SCT", "Standard Deviation")),
     "error_std": Kind("error_std", "ERROR_STD", "typical error", ("typical_error", OURS, "Typical size of the error")),

@@ -20,9 +20,10 @@ from bayesmri.io.dicom_out.maps import parametric_map
 from bayesmri.io.dicom_out.mr_images import mr_images
 from bayesmri.io.dicom_out.origin import stated
 from bayesmri.io.dicom_out.planes import Planes, planes_of
+from bayesmri.io.dicom_out.report import expected_report
 from bayesmri.io.dicom_out.sheet import Sheet, first_number
 from bayesmri.io.dicom_out.uids import digest, uid
-from bayesmri.io.dicom_out.words import MAPS, MEAN, Kind, comments, derivation, visibility_kind
+from bayesmri.io.dicom_out.words import EXPECTED, MAPS, MEAN, Kind, comments, derivation, visibility_kind
 from bayesmri.io.privacy.anonymous import anonymous_header, anonymous_result, is_anonymous
 from bayesmri.io.results import Result
 from bayesmri.kspace import Header, Images
@@ -58,7 +59,7 @@ def write_dicom(
     force: bool = False,
     trusted: bool = True,
 ) -> dict[str, Any]:
-    """Write FOLDER/mean/0001.dcm, …, and FOLDER/std.dcm, error_std.dcm, bound.dcm, visibility_1.dcm as far as known.
+    """Write FOLDER/mean/0001.dcm, …, and FOLDER/std.dcm, error_std.dcm, bound.dcm, … as far as known.
 
     source: the file that `bayesmri recon` wrote, or it opened. Returns the output, its series, notes and warnings.
     like: a DICOM file or folder of the same slices: patient and study are taken from it, and the place in space where
@@ -111,7 +112,10 @@ def write_files(result: Result, folder: Path, asked: DicomOut) -> dict[str, Any]
             number = sheet.first + 1 + i
             made = parametric_map(values, kind, sheet, over=images, number=number, as_float=asked.as_float)
             made.save_as(folder / f"{kind.name}.dcm", enforce_file_format=True)
-    series = {kind.name: kind.title for kind in [MEAN, *kinds]}
+        if result.expected:
+            report = expected_report(result.expected, sheet, of=images, number=sheet.first + 1 + len(kinds))
+            report.save_as(folder / f"{EXPECTED.name}.dcm", enforce_file_format=True)
+    series = {kind.name: kind.title for kind in [MEAN, *kinds, *([EXPECTED] if result.expected else [])]}
     return {"slices": len(images), "series": series, "patient": sheet.origin["PatientID"], **said.as_json()}
 
 

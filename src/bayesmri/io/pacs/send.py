@@ -16,7 +16,7 @@ AET, CALLED, SECONDS = "BAYESMRI", "ANY-SCP", 30.0
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
 
 
-def send_dicom(
+def send(
     source: Path | str,
     *,
     to: str | None = None,

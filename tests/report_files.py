@@ -2,7 +2,6 @@
 
 import base64
 import json
-import shutil
 import zlib
 from collections.abc import Mapping
 from html.parser import HTMLParser
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from bayesmri.io.write_h5 import write_reconstruction
 from bayesmri.kspace import Header
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SLICES, H, W, N, Q = 3, 21, 16, 4, 2
 HEADER = Header("test", acquisition="T1 Schädel", patient_id="Jane Doe", voxel_mm=(2.0, 1.0, 5.0))
 PROVENANCE = {

@@ -1,6 +1,5 @@
 """A page in a real browser: controls change pixels, numbers are the file's, nothing is asked of any other machine."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ import numpy as np
 import pytest
 
 from bayesmri.recon.page import report_file
-from report_files import CHROMIUM, SLICES, H, N, W, arrays, volume, write_recon
+from browsing import CHROMIUM, PATIENCE, chromium
+from report_files import SLICES, H, N, W, arrays, volume, write_recon
 from test_report_page import hostile
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: see the extra dev")
@@ -19,16 +19,6 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium found: see make oracles"),
     pytest.mark.timeout(1200),  # more than one wait of PATIENCE may be long
 ]
-
-ARGUMENTS = (
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-PATIENCE = 60_000  # milliseconds; a busy machine starts a browser slowly
 
 
 @dataclass(frozen=True)
@@ -90,17 +80,8 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    root = hasattr(os, "geteuid") and os.geteuid() == 0  # Chromium's sandbox does not work for root
-    home = str(tmp_path_factory.mktemp("home"))  # it writes there, and not every machine lets it
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(
-            executable_path=CHROMIUM,
-            args=[*ARGUMENTS, *(["--no-sandbox"] if root else [])],
-            env=os.environ | {"HOME": home, "XDG_CONFIG_HOME": home, "XDG_CACHE_HOME": home},
-            timeout=4 * PATIENCE,
-        )
+    with playwright.sync_playwright() as driver, chromium(driver, tmp_path_factory.mktemp("home")) as found:
         yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from bayesmri.report.pack import raw
 
 VIEWER = ("unpack.js", "paint.js", "tiles.js", "viewer.js")  # what every viewer is made of, the application's too
 LUTS = {"viridis": "viridis", "inferno": "inferno", "plasma": "plasma", "cividis": "cividis", "difference": "RdBu_r"}
-DARK = {"change": "berlin"}  # differences on a dark page
+DARK = ((0.0, (0, 0, 0)), (0.6, (214, 62, 42)), (1.0, (255, 224, 206)))  # of a difference, as it grows
 
 Rows = Sequence[Sequence[str]]
 
@@ -142,10 +142,19 @@ def _list(texts: Sequence[str], kind: str) -> str:
     return f'<ul class="{kind}">{items}</ul>'
 
 
-def luts(names: Mapping[str, str] = LUTS) -> dict[str, str]:
+def luts() -> dict[str, str]:
     """256 colours of three bytes each, by name."""
     ramp = np.arange(256)
-    return {name: raw(colormaps[cmap](ramp, bytes=True)[:, :3].tobytes()) for name, cmap in names.items()}
+    return {name: raw(colormaps[cmap](ramp, bytes=True)[:, :3].tobytes()) for name, cmap in LUTS.items()}
+
+
+def dark_difference() -> str:
+    """Differences on a dark page: black where there is none, red above, and blue, its mirror, below."""
+    at, colours = zip(*DARK, strict=True)
+    size = np.abs(np.linspace(-1, 1, 256))
+    red = np.stack([np.interp(size, at, [colour[i] for colour in colours]) for i in range(3)], axis=-1)
+    both = np.where(np.arange(256)[:, None] < 128, red[:, ::-1], red)
+    return raw(np.rint(both).astype(np.uint8).tobytes())
 
 
 def viewer_script() -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from bayesmri.io.results import Result
 from bayesmri.report.pack import QUICK, change, image
-from bayesmri.report.page import DARK, LUTS, luts
+from bayesmri.report.page import dark_difference, luts
 from bayesmri.report.page_data import Image, frame, kspace_frame, kspace_slice, panel_styles
 from bayesmri.report.page_names import samples_name, summary
 from bayesmri.report.page_samples import SAMPLES_MAX, STRONG
@@ -23,7 +23,7 @@ def study(result: Result, layers: Mapping[str, Image]) -> dict[str, Any]:
         **frame(result, layers, list(range(n))),
         "kspace": kspace,
         "samples": _samples(result, n // 2),
-        "luts": luts(LUTS | DARK),
+        "luts": luts() | {"change": dark_difference()},
         "name": result.name,
         "method": result.method,
         "summary": summary(result),

@@ -70,6 +70,7 @@ async function begin() {
   makeTools();
   connect();
   connectFiles();
+  element("wide").onclick = onlyImages;
   element("help-button").onclick = () => element("help").showModal();
   for (const id of ["radius", "contrast"]) element(id).oninput = seeSoon;
   element("see").onchange = () => (element("see").checked ? see() : probe());

@@ -94,6 +94,7 @@ async function setStudies(found) {
   told();
   listMeasures();
   probe();
+  tiles[0].canvas.focus({ preventScroll: true }); // keys speak of the images from here on
 }
 
 /** All tiles anew, those the user chose shown. */

@@ -16,6 +16,7 @@ const KEYS = [
   ["Right drag", "window and level with any tool"],
   ["Middle drag, Shift drag", "move; Ctrl wheel, + and − zoom; F or 0 fits"],
   ["Double click, Enter", "one image alone, and back"],
+  ["B", "only the images, and back"],
   ["I", "black and white exchanged"],
   ["V", "overlay on and off"],
   ["1 2 3 4", "windows: whole, narrower, narrowest, wide"],
@@ -46,6 +47,7 @@ function take(name) {
   tool = name;
   for (const one of element("tools").children) one.setAttribute("aria-pressed", String(one.dataset.tool === name));
   document.body.classList.toggle("drawing", name !== "window");
+  view.cross = !asks(name); // a ring shows where, and how large
   say(TOOLS[name][2]);
   if (asks(name)) getReady();
 }
@@ -156,12 +158,17 @@ function keyDone(event, key) {
   else if (key === "-") zoomTo(view.zoom / 1.5);
   else if (key === "0" || key === "f") resetView();
   else if (key === "i") { view.inverted = !view.inverted; draw(); }
+  else if (key === "b") onlyImages();
   else if (key === "v") toggleOverlay();
   else if (key === "Escape") take("window");
   else if (key === "Delete" || key === "Backspace") { measures.pop(); listMeasures(); draw(false); }
   else if (key === " " && !event.target.matches("button, summary, a, input")) held(true);
   else return false;
   return true;
+}
+
+function onlyImages() {
+  element("wide").setAttribute("aria-pressed", String(document.body.classList.toggle("wide")));
 }
 
 function toggleOverlay() {

@@ -2,7 +2,7 @@
 const view = {
   slice: 0, sample: 0, playing: false, difference: false, // what is shown
   window: 100, level: 50, overlay: "", opacity: 70, common: false, inverted: false, // how; window and level in percent of white
-  zoom: 1, row: 0.5, column: 0.5, cursor: null, // from where; the centre as a share of the image
+  zoom: 1, row: 0.5, column: 0.5, cursor: null, cross: true, // from where; the centre as a share of the image
 };
 
 const digits = (value) => String(Number(value.toPrecision(3)));
@@ -150,7 +150,7 @@ class Tile {
   mark(context, [left, top, width, height], w, h) {
     const at = this.at();
     this.read.textContent = at && this.planes ? this.spec.read?.(this.planes, at.row * this.width + at.column) ?? "" : "";
-    if (!at) return;
+    if (!at || !view.cross) return;
     const x = ((at.column + 0.5 - left) / width) * w, y = ((at.row + 0.5 - top) / height) * h, r = w / 40;
     context.lineWidth = Math.max(1, w / 400);
     context.strokeStyle = "#4fd2ff";

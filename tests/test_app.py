@@ -19,6 +19,7 @@ import pytest
 pytest.importorskip("starlette", reason="the extra app is not installed")
 
 from app_files import TOKEN, running, small_scan
+from bayesmri.api import reconstruct, simulate, undersample
 from bayesmri.app.child import Child, ChildError
 from bayesmri.app.jobs import Jobs
 from bayesmri.app.library import Library, OutsideError, free_name, plain_name
@@ -88,11 +89,17 @@ def test_another_address_needs_a_token() -> None:
         settings([Path()], token="a/../b-and-more-of-it")
 
 
+def test_a_file_is_shown_at_once_and_its_folder_given(folder: Path) -> None:
+    found = settings([folder / "full.h5"], token=TOKEN)
+    assert found.folders == (folder.resolve(),)
+    assert found.address(1).endswith(f":1/{TOKEN}/#0/full.h5")
+
+
 def test_the_command_refuses_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["app", str(tmp_path), "--host", "0.0.0.0", "--no-open"]) == 2
     assert main(["app", str(tmp_path / "absent"), "--no-open"]) == 2
     (tmp_path / "file").write_text("")
-    assert main(["app", str(tmp_path / "file"), "--no-open"]) == 2
+    assert main(["app", str(tmp_path), str(tmp_path / "file"), "--no-open"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3
     assert "needs" not in lines[0]
@@ -383,3 +390,21 @@ def test_events_tell_of_every_job(folder: Path) -> None:
         return list(dict.fromkeys(states))
 
     assert asyncio.run(heard()) == ["waiting", "running", "failed"]
+
+
+def test_a_result_shows_itself_in_notebooks() -> None:
+    z = simulate("head", shape=(32, 36), coils=2, seed=1)
+    result = reconstruct(undersample(z, 2), "zero-filled")
+    html = result._repr_html_()
+    assert html.startswith("<iframe")
+    assert 'sandbox="allow-scripts"' in html
+    assert "<" not in html.split("srcdoc=")[1].removesuffix("></iframe>"), "the page is escaped"
+    assert "Content-Security-Policy" in html
+    shown = result.view(show=False)
+    try:
+        host, token = shown.address.split("/")[2:4]
+        found = httpx.get(f"http://{host}/{token}/api/files", trust_env=False, timeout=60).json()
+        assert [one["name"] for one in found["results"]] == ["result.recon.h5"]
+        assert shown.address.endswith("#0/result.recon.h5")
+    finally:
+        shown.close()

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from bayesmri.errors import ConfigError
 from bayesmri.io.guard import one_line
@@ -21,7 +22,8 @@ TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 class Settings:
     """folders: resolved; the first one takes what is kept. token: in the address of every request.
 
-    port: 0 takes one that is free. upload_bytes: the most that one dropped file may have.
+    port: 0 takes one that is free. upload_bytes: the most that one dropped file may have. first: a file of the first
+    folder that is shown at once.
     """
 
     folders: tuple[Path, ...]
@@ -29,6 +31,7 @@ class Settings:
     host: str = LOOPBACK
     port: int = PORT
     upload_bytes: int = round(GIGABYTES * 1e9)
+    first: str = ""
 
     @property
     def loopback(self) -> bool:
@@ -38,7 +41,8 @@ class Settings:
         """What the user opens; the port may have been chosen by the system."""
         host = LOOPBACK if self.host in ("0.0.0.0", "::") else self.host
         shown = f"[{host}]" if ":" in host else host
-        return f"http://{shown}:{port}/{self.token}/"
+        part = f"#{quote(f'0/{self.first}')}" if self.first else ""
+        return f"http://{shown}:{port}/{self.token}/{part}"
 
 
 def settings(
@@ -49,7 +53,10 @@ def settings(
     token: str | None = None,
     gigabytes: float = GIGABYTES,
 ) -> Settings:
-    """Checked. Without a token one is drawn, on this machine's own address alone."""
+    """Checked. Without a token one is drawn, on this machine's own address alone.
+
+    folders: of the first one a file may be named instead, which is shown at once.
+    """
     if not 0 <= port <= 65535:
         raise ConfigError(f"got the port {port}, expected 1 to 65535, or 0 for any that is free")
     if not 0.001 <= gigabytes <= 1000:
@@ -63,8 +70,10 @@ def settings(
         raise ConfigError(
             f"got a token of {len(token)} characters, expected {SHORTEST} to {LONGEST} letters, digits, - and _"
         )
+    first = folders[0].name if folders and _is_file(folders[0]) else ""
+    given = [folders[0].parent, *folders[1:]] if first else folders
     drawn = token or secrets.token_urlsafe(24)
-    return Settings(tuple(map(_folder, folders)), drawn, host, port, round(gigabytes * 1e9))
+    return Settings(tuple(map(_folder, given)), drawn, host, port, round(gigabytes * 1e9), first)
 
 
 def is_loopback(host: str) -> bool:
@@ -73,6 +82,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _folder(path: Path) -> Path:

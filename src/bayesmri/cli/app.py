@@ -25,7 +25,8 @@ def app(
     Parameters
     ----------
     folder
-        Folders of scans and results; nothing outside of them is read or written. The working folder unless given.
+        Folders of scans and results, the working folder unless given; nothing outside of them is read or written. In
+        the place of the first a file of it may be named, which is shown at once.
     host
         Address to listen on; this machine alone unless given, another one needs --token.
     port

@@ -36,4 +36,5 @@ def demo(*, output: Out = Path("out/demo"), force: bool = False, json: bool = Fa
     print(f"\nLook at {next(path for path in made['outputs'] if path.endswith('.png'))}; all of it:")
     for path in made["outputs"]:
         print(f"  {path}")
-    print("For research use only.")
+    print("For research use only. To work with it in the browser (pip install 'bayesmri[app]'):")
+    print(f"  bayesmri app {next(path for path in made['outputs'] if path.endswith('recon.h5'))}")

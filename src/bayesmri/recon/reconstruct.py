@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +38,9 @@ from bayesmri.recon.task import Task
 from bayesmri.recon.tune import Tuned, tuned
 from bayesmri.recon.visibility import Visibility, Watch, surveyor_of
 from bayesmri.sampler import Stream
+
+if TYPE_CHECKING:
+    from bayesmri.recon.notebooks.frame import Viewing
 
 Images = NDArray[np.float32]
 
@@ -112,6 +116,21 @@ class Reconstruction:
     def deterministic_metrics(self, truth: "ArrayLike | None" = None) -> Metrics:
         """Of X_S at the posterior's mean; without samples that is the image."""
         return volume_metrics(*self._pair(self.mean if self.deterministic is None else self.deterministic, truth))
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the page of the report, in a frame."""
+        from bayesmri.recon.notebooks.frame import frame
+
+        return frame(self)
+
+    def view(self, *, show: bool = True) -> "Viewing":
+        """Open the application on a copy of this result; `address` says where it is, `close()` ends it.
+
+        show: open the browser.
+        """
+        from bayesmri.recon.notebooks.frame import viewing
+
+        return viewing(self, show=show)
 
     def _pair(self, image: Images, truth: "ArrayLike | None") -> tuple[Images, Images]:
         Y = self.truth if truth is None else np.asarray(truth, dtype=np.float32)

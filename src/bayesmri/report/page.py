@@ -21,7 +21,7 @@ from bayesmri.report.pack import raw
 
 VIEWER = ("unpack.js", "paint.js", "tiles.js", "viewer.js")  # what every viewer is made of, the application's too
 LUTS = {"viridis": "viridis", "inferno": "inferno", "plasma": "plasma", "cividis": "cividis", "difference": "RdBu_r"}
-DARK = ((0.0, (0, 0, 0)), (0.6, (214, 62, 42)), (1.0, (255, 224, 206)))  # of a difference, as it grows
+DARK = (0.0, 0.6, 1.0), ((0, 0, 0), (214, 62, 42), (255, 224, 206))  # sizes of a difference, and their colours
 
 Rows = Sequence[Sequence[str]]
 
@@ -150,7 +150,7 @@ def luts() -> dict[str, str]:
 
 def dark_difference() -> str:
     """Differences on a dark page: black where there is none, red above, and blue, its mirror, below."""
-    at, colours = zip(*DARK, strict=True)
+    at, colours = DARK
     size = np.abs(np.linspace(-1, 1, 256))
     red = np.stack([np.interp(size, at, [colour[i] for colour in colours]) for i in range(3)], axis=-1)
     both = np.where(np.arange(256)[:, None] < 128, red[:, ::-1], red)

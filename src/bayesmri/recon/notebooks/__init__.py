@@ -1,0 +1,1 @@
+"""A reconstruction that shows itself."""

@@ -23,6 +23,7 @@ from bayesmri.io.write_nifti import write_nifti
 from bayesmri.kspace import Header
 from bayesmri.recon.export import export
 from dicom_results import NAME, PATIENT, image, oblique, stored
+from reader_files import fftc, header_xml, mrd_line, write_mrd
 
 pydicom = pytest.importorskip("pydicom", reason="pydicom is not installed")
 highdicom = pytest.importorskip("highdicom", reason="highdicom is not installed")
@@ -176,6 +177,37 @@ def lies_as_stored(folder: Path) -> None:
     laid = in_world(oblique(), X, read.header.affine)
     found = np.moveaxis(read.magnitude, 0, -1)
     np.testing.assert_allclose(found / found.max(), laid / laid.max(), atol=2e-5)
+
+
+def test_a_bright_point_of_a_raw_file_lies_where_the_scanner_measured_it(tmp_path: Path) -> None:
+    """From lines of an oblique MRD scan with oversampled readout to millimetres by DICOM's own equation (C.7.6.2.1)."""
+    X, h, W, n = 24, 12, 10, 3
+    turn = oblique()[:3, :3] / np.linalg.norm(oblique()[:3, :3], axis=0)
+    read, phase, normal = turn.T
+    middle = np.array([7.0, -19.0, 31.0])
+    lines = []
+    for s in range(n):
+        x = np.full((1, X, W), 0.05, dtype=np.complex64)
+        x[0, X // 2 + 3 - s, W // 2 - 2 + s] = 10  # another pixel in every slice
+        u = fftc(fftc(x, 1), 2)
+        where = {"position": middle + 4.5 * s * normal, "read_dir": read, "phase_dir": phase, "slice_dir": normal}
+        lines += [mrd_line(u[:, :, w], w, slice=s, **where) for w in range(W)]
+    raw = write_mrd(tmp_path / "raw.h5", header_xml(X, W, h=h), lines)
+    assert (
+        main(
+            ["recon", str(raw), "--method", "zero-filled", "-o", str(tmp_path / "o.h5"), "--dicom", str(tmp_path / "d")]
+        )
+        == 0
+    )
+    heads = [pydicom.dcmread(path) for path in sorted((tmp_path / "d" / "mean").iterdir())]
+    assert [(head.Rows, head.Columns) for head in heads] == n * [(h, W)]
+    for s, head in enumerate(heads):
+        row, column = np.unravel_index(head.pixel_array.argmax(), head.pixel_array.shape)
+        along_row, along_column = np.array(head.ImageOrientationPatient, dtype=float).reshape(2, 3)
+        rows, columns = map(float, head.PixelSpacing)
+        found = np.array(head.ImagePositionPatient) + along_row * columns * column + along_column * rows * row
+        wanted = middle + 4.5 * s * normal + read * 2.0 * (3 - s) + phase * 1.0 * (s - 2)
+        np.testing.assert_allclose(found, wanted, atol=1e-3)
 
 
 def test_our_own_reader_finds_the_image_and_not_a_map(folder: Path) -> None:

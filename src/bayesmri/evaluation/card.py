@@ -213,6 +213,7 @@ def _without_folders(config: Mapping[str, Any]) -> dict[str, Any]:
     shown = json.loads(json.dumps(config))
     for source in (shown.get("data") or {}).get("sources") or ():
         source["path"] = short(source.get("path"))
-    if (shown.get("train") or {}).get("init_from"):
-        shown["train"]["init_from"] = short(shown["train"]["init_from"])
+    for key in ("init_from", "init_L_from"):
+        if (shown.get("train") or {}).get(key):
+            shown["train"][key] = short(shown["train"][key])
     return dict(shown)

@@ -10,7 +10,7 @@ from bayesmri.evaluation.request import members_of
 from bayesmri.io.atomic import atomic_paths, check_target
 from bayesmri.io.provenance import provenance
 from bayesmri.report.curves import curves_figure, curves_text
-from bayesmri.training.journal import JOURNAL, journal_lines
+from bayesmri.training.journal import JOURNAL, TIMES, journal_lines
 
 KEPT = ("psnr", "psnr_zero_filled", "ssim", "psnr_sample")
 
@@ -55,10 +55,11 @@ def training_curve(parts: Sequence[Path], before: Mapping[str, Any] | None = Non
     for part in parts:
         elapsed = 0.0
         lines = journal_lines(part / JOURNAL)
+        times = {line["step"]: line["elapsed"] for line in journal_lines(part / TIMES) if "elapsed" in line}
         if not any(line.get("kind") == "train" for line in lines):
             raise DataError(f"{part} holds no {JOURNAL} of a training: give the folder that train --out wrote")
         for line in lines:
-            elapsed = line.get("elapsed", elapsed)
+            elapsed = line.get("elapsed", times.get(line["step"], elapsed))
             when = {"update": updates + line["step"], "hours": round(hours + elapsed / 3600, 4)}
             if line.get("kind") == "train":
                 loss.append({**when, "loss": line["loss"]})

@@ -12,6 +12,7 @@ from bayesmri.io.dicom_out.origin import of_head
 from bayesmri.io.geometry import voxel_sizes
 from bayesmri.io.guard import byte_budget, check_bytes, damaged_as_format_error, one_line
 from bayesmri.io.images import as_images
+from bayesmri.io.integrity.inflate import check_deflate
 from bayesmri.io.lps import is_frame, lps_affine, slice_step
 from bayesmri.kspace import Header, Images
 
@@ -66,7 +67,9 @@ def _pixels(path: Path, shape: tuple[int, int]) -> NDArray[Any]:
     """(frames, rows, columns) as stored, decoded."""
     pydicom = pydicom_module()
     with damaged_as_format_error(path), quiet():
+        check_deflate(path)
         data = pydicom.dcmread(path)
+        _check_frames(path, data)
         syntax = data.file_meta.TransferSyntaxUID
         if not ({"PixelData", "FloatPixelData", "DoubleFloatPixelData"} & set(data.dir())):
             raise FormatError(f"{one_line(path)} is damaged or truncated: it holds no pixel data")
@@ -82,6 +85,14 @@ def _pixels(path: Path, shape: tuple[int, int]) -> NDArray[Any]:
     if pixels.shape[-2:] != shape or pixels.ndim not in (2, 3):
         raise FormatError(f"{one_line(path)} is damaged: got pixels of shape {pixels.shape}, expected {shape}")
     return pixels if pixels.ndim == 3 else pixels[None]
+
+
+def _check_frames(path: Path, data: Any) -> None:
+    """All frames are decoded at once, also those that lie at one place."""
+    count = max(1, int(data.get("NumberOfFrames", 1) or 1))
+    size = max(1, -(-int(data.get("BitsAllocated", 16)) // 8))
+    shape = (count, int(data.Rows), int(data.Columns))
+    check_bytes(one_line(path.name), shape, size, stored=path.stat().st_size, budget=byte_budget())
 
 
 def _header(frames: list[Frame], head: Any, notes: tuple[str, ...]) -> Header:

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmri.errors import BayesMRIError
 from bayesmri.io.guard import one_line
+from bayesmri.io.integrity.inflate import check_deflate
 from bayesmri.machine.optional import needed
 
 MAX_FILES = 20_000
@@ -114,9 +116,12 @@ def _open(path: Path) -> tuple[Any, list[Frame], str]:
     pydicom = pydicom_module()
     try:
         with quiet():
+            check_deflate(path)
             head = pydicom.dcmread(path, stop_before_pixels=True)
             reason = _not_an_image(head)
             return (None, [], reason) if reason else (head, _frames(path, head), "")
+    except BayesMRIError as error:
+        return None, [], one_line(error, limit=200)
     except Exception:  # pydicom raises a dozen unrelated types on broken bytes
         return None, [], "damaged"
 

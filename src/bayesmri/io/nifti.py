@@ -3,7 +3,7 @@
 import gzip
 import zlib
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,7 @@ def read_nifti(path: Path, *, budget: int | None = None) -> Images:
         raise FormatError(
             f"{one_line(path)} is half of a NIfTI pair (.hdr/.img), expected a single .nii or .nii.gz file"
         )
+    _check_offset(start, version, one_line(path))
     kind = nibabel.Nifti1Image if version == 1 else nibabel.Nifti2Image
     with damaged_as_format_error(path), LoggingOutputSuppressor(), open_plain(path) as stream:
         image = kind.from_stream(stream)
@@ -75,6 +76,17 @@ def read_nifti(path: Path, *, budget: int | None = None) -> Images:
     if volume.dtype.kind == "c":
         volume = np.abs(volume)
     return as_images(volume[:, ::-1].transpose(2, 1, 0), header)
+
+
+def _check_offset(start: bytes, version: int, shown: str) -> None:
+    """What lies before the image is read or skipped, unpacked: no more than anybody writes there."""
+    order: Literal["little", "big"] = "little" if start[0] in (348 % 256, 540 % 256) else "big"
+    if version == 1:
+        begin = float(np.frombuffer(start[108:112], "<f4" if order == "little" else ">f4")[0])
+    else:
+        begin = float(int.from_bytes(start[168:176], order, signed=True))
+    if not 0 <= begin <= MAX_TAIL:
+        raise FormatError(f"{shown} has its image {begin:g} bytes after its start, expected at most {MAX_TAIL}")
 
 
 def _first_volume(image: Any, shape: tuple[int, ...]) -> tuple[NDArray[Any], tuple[str, ...]]:

@@ -1,4 +1,8 @@
-"""metrics.jsonl: one JSON object per line, appended; on resume, lines after the checkpoint are dropped."""
+"""metrics.jsonl: one JSON object per line, appended; on resume, lines after the checkpoint are dropped.
+
+So are those that were written only because the run ended: a run that was stopped and went on leaves the same bytes as
+one that was not. What differs from machine to machine, the time, is in times.jsonl.
+"""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +11,9 @@ from typing import Any
 
 from bayesmri.io.atomic import atomic_path
 
-JOURNAL = "metrics.jsonl"
+JOURNAL, TIMES = "metrics.jsonl", "times.jsonl"
+EARLY = "early"
+TIMED = ("seconds_per_step", "elapsed", "seconds_left")
 
 
 class Journal:
@@ -16,11 +22,13 @@ class Journal:
     def __init__(self, path: Path, *, until: int) -> None:
         """until: the step of the checkpoint that the run goes on from; 0 starts anew."""
         self.path = path
-        kept = [line for line in journal_lines(path) if line["step"] <= until]
+        kept = [line for line in journal_lines(path) if line["step"] <= until and not line.get(EARLY)]
         with atomic_path(path) as temporary:
             temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
-    def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
+    def write(self, kind: str, step: int, values: Mapping[str, Any], *, due: bool = True) -> None:
+        """due: the schedule asks for it, and not the end of the run alone."""
+        values = values if due else {**values, EARLY: True}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
 

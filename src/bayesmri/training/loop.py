@@ -155,7 +155,7 @@ def run(
     A DivergedError says what and when, not what to do.
     """
     clock = Clock(state.elapsed)
-    window = _Window(state.step)
+    window = _Window(state.step, state.pending)
     indices = world.share(config.train.batch)
     ended = "finished"
     with (
@@ -226,10 +226,10 @@ def _validate(config: TrainConfig, state: State, volumes: Sequence[Validation]) 
 
 @dataclass
 class _Window:
-    """Losses and time since the last report; validation and saving do not count."""
+    """Losses since the last report that was due, and time since any; validation and saving do not count."""
 
     first: int
-    losses: list[float] = field(default_factory=list)
+    losses: list[float]
     begun: float = field(default_factory=time.monotonic)
     spent: float = 0.0
     counted: int = 0
@@ -247,7 +247,8 @@ class _Window:
         if config.train.max_minutes is not None:
             left = min(left, 60 * config.train.max_minutes - state.elapsed)
         mean = sum(self.losses) / len(self.losses)
-        self.losses.clear()
+        if state.step % config.train.log_every == 0:  # a run that goes on from here reports as if it had not ended
+            self.losses.clear()
         self.restart(state.step)
         return Report(
             step=state.step,

@@ -1,8 +1,9 @@
 """Training from a configuration file into a run folder: config.toml, metrics.jsonl, samples/, checkpoints/."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from bayesmri.runs import FOLDER, checkpoints, latest
 from bayesmri.training import state as states
 from bayesmri.training.compilation import accelerator
 from bayesmri.training.distributed import join, leave
-from bayesmri.training.journal import JOURNAL, Journal
+from bayesmri.training.journal import JOURNAL, TIMED, TIMES, Journal
 from bayesmri.training.loop import Hooks, Report, no_hooks, run
 from bayesmri.training.settings import TrainConfig
 from bayesmri.training.state import State, snapshot
@@ -121,7 +122,7 @@ def _first(config: TrainConfig, device: torch.device) -> State:
 def _compare(config: TrainConfig, checkpoint: Checkpoint, say: Say) -> None:
     """What differs from the saved run is said, not forbidden: it is the user's experiment."""
 
-    saved, now = checkpoint.facts["config"], as_dict(config)
+    saved, now = checkpoint.facts["config"], as_dict(portable(config))
     changed = [
         f"{s}.{k}"
         for s in now
@@ -141,27 +142,44 @@ def _compare(config: TrainConfig, checkpoint: Checkpoint, say: Say) -> None:
         )
 
 
+def portable(config: TrainConfig) -> TrainConfig:
+    """The configuration with no path from the root, which would tell whose machine it was: as seen from the working
+    folder, where `distill`, `publish` and `posterior` find the data again."""
+
+    def seen_from_here(path: str | None) -> str | None:
+        return os.path.relpath(path) if path is not None and Path(path).is_absolute() else path
+
+    sources = tuple(replace(source, path=seen_from_here(source.path)) for source in config.data.sources)
+    origin, of_L = map(seen_from_here, (config.train.init_from, config.train.init_L_from))
+    run = replace(config.train, init_from=origin, init_L_from=of_L)
+    return replace(config, data=replace(config.data, sources=sources), train=run)
+
+
 def _hooks(config: TrainConfig, out: Path, state: State, dataset: Any, say: Say) -> Hooks:
     """Journal, pictures and checkpoints of the writing process."""
 
+    recorded = portable(config)
     with atomic_path(out / "config.toml") as temporary:
-        temporary.write_text(dump_toml(config), encoding="utf-8")
-    journal = Journal(out / JOURNAL, until=state.step)
-    facts = {"config": as_dict(config), "threads": torch.get_num_threads()}
+        temporary.write_text(dump_toml(recorded), encoding="utf-8")
+    journal, times = (Journal(out / name, until=state.step) for name in (JOURNAL, TIMES))
+    facts = {"config": as_dict(recorded), "threads": torch.get_num_threads()}
     record = provenance(
-        command="train", config=as_dict(config), seed=config.seed, inputs=[], threads=torch.get_num_threads()
+        command="train", config=as_dict(recorded), seed=config.seed, inputs=[], threads=torch.get_num_threads()
     )
     card = {"name": config.name, "data": data_facts(dataset), "provenance": record}
 
     def log(report: Report) -> None:
         values = {k: v for k, v in asdict(report).items() if k not in ("step", "posterior")} | report.posterior
+        due = report.step % config.train.log_every == 0
         with _writing(journal.path):
-            journal.write("train", report.step, values)
+            journal.write("train", report.step, {k: v for k, v in values.items() if k not in TIMED}, due=due)
+        with _writing(times.path):
+            times.write("time", report.step, {k: values[k] for k in TIMED})
         say("log", {"step": report.step, "iterations": config.train.iterations, **values})
 
     def validated(step: int, scores: Scores) -> None:
         with _writing(journal.path):
-            journal.write("val", step, scores.plain())
+            journal.write("val", step, scores.plain(), due=step % config.train.val_every == 0)
         say("val", {"step": step, **scores.plain()})
 
     def sample(step: int, scores: Scores) -> None:

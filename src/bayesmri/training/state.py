@@ -1,7 +1,7 @@
 """What training changes: weights, T or L, Adam's moments, the moving average, and how far it has come."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ class State:
     T: learned where it requires a gradient; 0 for a network, which has none. rho, momentum: ρ and γ,
         alike; None where there are none.
     spread: L and what moves it; None where θ is not drawn.
+    pending: losses since the last report.
     """
 
     reg: Learned
@@ -41,6 +42,7 @@ class State:
     momentum: nn.Parameter | None = None
     step: int = 0
     elapsed: float = 0.0
+    pending: list[float] = field(default_factory=list)
 
     def steps(self) -> dict[str, Tensor]:
         """T, ρ and γ by name, as far as they are learned."""
@@ -132,6 +134,7 @@ def resume(config: TrainConfig, checkpoint: Checkpoint, *, device: torch.device 
     except (KeyError, RuntimeError) as error:
         raise ModelError(f"checkpoint {checkpoint.step} does not fit this configuration: {error}") from error
     state.step, state.elapsed = checkpoint.step, float(checkpoint.facts["elapsed"])
+    state.pending = [float(loss) for loss in checkpoint.facts.get("pending", ())]
     return state
 
 
@@ -154,7 +157,7 @@ def snapshot(
         model=as_model(config, state, card),
         step=state.step,
         state=saved,
-        facts={**facts, "elapsed": state.elapsed},
+        facts={**facts, "elapsed": state.elapsed, "pending": list(state.pending)},
         metrics=metrics,
     )
 

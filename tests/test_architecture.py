@@ -20,7 +20,7 @@ STAIRCASE = (
     {"arguments", "config", "metrics", "runs", "checkpoint", "model", "sampler", "statistics", "coil_refinement"}
     | {"stored_model"},
     {"analysis", "training", "report"},
-    {"recon"},
+    {"recon", "cluster"},
     {"evaluation"},
     {"studies"},
     {"app"},

@@ -43,6 +43,14 @@ class NetworkError(BayesMRIError):
     """Another machine that does not answer, refuses, or breaks off."""
 
 
+class ClusterError(BayesMRIError):
+    """Workers or a scheduler that are gone, or out of memory."""
+
+
+class ClusterLostError(ClusterError):
+    """A cluster of which nothing more can be expected."""
+
+
 class MissingExtraError(BayesMRIError):
     """An optional dependency that is not installed; the message names the extra."""
 

@@ -1,7 +1,8 @@
 """Streaming mean and standard deviation, safe for complex numbers; memory does not grow with the number of samples."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import final
 
 import torch
@@ -10,6 +11,8 @@ from torch import Tensor
 from bayesmri.complexes import rss
 from bayesmri.errors import DataError, ShapeError
 from bayesmri.physics.fourier import fft2c
+
+BLOCK = 8  # samples; part of what a result is: another number gives other last bits
 
 
 @final
@@ -82,15 +85,33 @@ class Summary:
         return Summary(self.X.merge(other.X), self.x.merge(other.x), self.u.merge(other.u))
 
 
-def summarize(samples: Iterable[Tensor]) -> Summary:
-    """The summary of all samples, complex (Q, H, W) each, holding one of them at a time."""
+def blocks(N: int) -> list[range]:
+    """0 … N − 1 in parts of BLOCK: what is summed apart, whoever does it."""
+    return [range(first, min(N, first + BLOCK)) for first in range(0, N, BLOCK)]
+
+
+def merged(parts: Iterable[Summary]) -> Summary:
+    """The summary of all parts together, one after the other."""
     summary: Summary | None = None
-    for x in samples:
-        new = Summary.of(x)
-        summary = new if summary is None else summary.merge(new)
+    for part in parts:
+        summary = part if summary is None else summary.merge(part)
     if summary is None:
         raise DataError("got no samples, expected at least one for a mean")
     return summary
+
+
+def summarize(samples: Iterable[Tensor]) -> Summary:
+    """The summary of all samples, complex (Q, H, W) each, holding one of them at a time.
+
+    Summed by `blocks` of their order, so that blocks summed elsewhere give the same bits.
+    """
+    given = iter(samples)
+    return merged(merged(map(Summary.of, block)) for block in _blocks_of(given))
+
+
+def _blocks_of(samples: Iterator[Tensor]) -> Iterator[Iterator[Tensor]]:
+    for first in samples:
+        yield chain([first], islice(samples, BLOCK - 1))
 
 
 def _power(v: Tensor) -> Tensor:

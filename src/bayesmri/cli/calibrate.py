@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bayesmri.bounds.bound import FLOOR, RELATIVE_FLOOR, Region, percent
-from bayesmri.cli.options import SCAN, Scan, Whole
+from bayesmri.cli.options import SCAN, WORKERS, Scan, Whole, Workers
 from bayesmri.cli.output import count, print_json, print_messages
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
@@ -39,6 +39,7 @@ def calibrate(
     of: Spread = "std",
     expected: Annotated[bool, Parameter(negative=())] = False,
     scan: Scan = SCAN,
+    workers: Workers = WORKERS,
     force: bool = False,
     json: bool = False,
 ) -> None:
@@ -117,7 +118,8 @@ def calibrate(
     else:
         from bayesmri.evaluation.calibrate import calibrate_file as work
 
-    made = work(model, wanted, output, force=force, progress=shown)
+    with workers.at_work():
+        made = work(model, wanted, output, force=force, progress=shown)
     print_messages(made)
     for line in made["skipped"]:
         print("skipped", " ".join(line.split()), file=sys.stderr)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from bayesmri.cli.options import Whole
+from bayesmri.cli.options import WORKERS, Whole, Workers
 from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
 
@@ -29,6 +29,7 @@ def distill(
     keep: Path | None = None,
     seed: Whole = 1,
     device: str = "cpu",
+    workers: Workers = WORKERS,
     force: bool = False,
     json: bool = False,
 ) -> None:
@@ -87,7 +88,8 @@ def distill(
         Lesson(what, config, elements, judge, keep, device),
         partial(progress, title="distill", unit="steps"),
     )
-    made = distill_file(run, output, wanted, lesson, force=force, progress=shown)
+    with workers.at_work():
+        made = distill_file(run, output, wanted, lesson, force=force, progress=shown)
     if json:
         print_json(made)
         return

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from bayesmri.cli.options import SCAN, Out, Scan, Whole
+from bayesmri.cli.options import SCAN, WORKERS, Out, Scan, Whole, Workers
 from bayesmri.cli.output import count, print_json, print_messages
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
@@ -27,6 +27,7 @@ def evaluate(
     reuse: Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")] = (),
     single_coil: bool = False,
     scan: Scan = SCAN,
+    workers: Workers = WORKERS,
     force: bool = False,
     json: bool = False,
 ) -> None:
@@ -83,9 +84,14 @@ def evaluate(
     )
     from bayesmri.evaluation.table import ENDINGS, evaluate_to, means, text
 
-    result = evaluate_to(
-        study, output, reuse=reuse, force=force, progress=partial(progress, title="evaluate", unit="reconstructions")
-    )
+    with workers.at_work():
+        result = evaluate_to(
+            study,
+            output,
+            reuse=reuse,
+            force=force,
+            progress=partial(progress, title="evaluate", unit="reconstructions"),
+        )
     print_messages(result)
     for line in result["skipped"]:
         print("skipped", " ".join(line.split()), file=sys.stderr)

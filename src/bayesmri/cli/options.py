@@ -1,12 +1,14 @@
 """Options that several commands share."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter, Token
 
+from bayesmri.cluster.connect import Hands, hands
 from bayesmri.errors import ConfigError
 from bayesmri.io.layout.given import Given
 from bayesmri.io.mrd.choice import Choice
@@ -134,6 +136,30 @@ class Source:
 
 
 SOURCE = Source()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work; results are the same, bit by bit.
+
+    Attributes
+    ----------
+    workers
+        Processes of this machine, of one thread each, that slices and blocks of samples are shared out to (Dask).
+    cluster
+        A Dask cluster instead: tcp://HOST:PORT of its scheduler, the scheduler's .json file, or a .toml file that says
+        how jobs of a batch system are (kind = "slurm", jobs, cores, memory, …).
+    """
+
+    workers: Whole | None = None
+    cluster: str | None = None
+
+    def at_work(self) -> AbstractContextManager[object]:
+        return hands(Hands(self.workers, self.cluster))
+
+
+WORKERS = Workers()
 
 
 def parse_shape(text: str) -> tuple[int, int]:

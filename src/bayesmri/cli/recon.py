@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bayesmri.bounds.bound import percent
-from bayesmri.cli.options import LAYOUT, SOURCE, Layout, Source, Whole
+from bayesmri.cli.options import LAYOUT, SOURCE, WORKERS, Layout, Source, Whole, Workers
 from bayesmri.cli.output import count, print_json, print_messages, print_metrics, print_removed, sampling_line
 from bayesmri.cli.progress import VolumeMeter, progress
 from bayesmri.errors import ConfigError
@@ -54,6 +54,7 @@ def recon(
     dicom_float: bool = False,
     layout: Layout = LAYOUT,
     source: Source = SOURCE,
+    workers: Workers = WORKERS,
     strict: bool = False,
     anonymise: bool = False,
     force: bool = False,
@@ -202,29 +203,32 @@ def recon(
             force=force,
             shard=Shard.of(shard),
         )
-        return print_batch(reconstruct_folder(files, output, batch, meter=VolumeMeter(model or options.method)), json)
+        with workers.at_work():
+            found = reconstruct_folder(files, output, batch, meter=VolumeMeter(model or options.method))
+        return print_batch(found, json)
     (file,) = files
     target = output or Path("anonymous.recon.h5" if anonymise else with_ending(Path(file.name), ".recon.h5"))
     if report:
         check_target(with_ending(target, ".html"), file, force=force)
-    made = reconstruct_file(
-        file,
-        target,
-        options,
-        wanted,
-        sensitivities=sensitivities,
-        given=layout.given(),
-        choice=source.choice(),
-        trusted=source.trusted,
-        nifti=nifti,
-        png=png,
-        dicom=dicom,
-        like=like,
-        dicom_float=dicom_float,
-        anonymise=anonymise,
-        force=force,
-        progress=partial(progress, title=model or options.method, unit="samples" if options.samples else "slices"),
-    )
+    with workers.at_work():
+        made = reconstruct_file(
+            file,
+            target,
+            options,
+            wanted,
+            sensitivities=sensitivities,
+            given=layout.given(),
+            choice=source.choice(),
+            trusted=source.trusted,
+            nifti=nifti,
+            png=png,
+            dicom=dicom,
+            like=like,
+            dicom_float=dicom_float,
+            anonymise=anonymise,
+            force=force,
+            progress=partial(progress, title=model or options.method, unit="samples" if options.samples else "slices"),
+        )
     if report:
         page = report_file(target, with_ending(target, ".html"), anonymise=anonymise, force=force)
         made["outputs"].append(page["output"])

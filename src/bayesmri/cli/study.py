@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from bayesmri.cli.options import SCAN, Out, Scan, Whole
+from bayesmri.cli.options import SCAN, WORKERS, Out, Scan, Whole, Workers
 from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
@@ -32,6 +32,7 @@ def study(
     level: float | None = None,
     numbers: Path | None = None,
     scan: Scan = SCAN,
+    workers: Workers = WORKERS,
     force: bool = False,
     json: bool = False,
 ) -> None:
@@ -87,7 +88,8 @@ def study(
     shown = partial(progress, title=name, unit="iterations" if searches else "reconstructions")
     from bayesmri.studies.run import run_study
 
-    record, outcome = run_study(name, request, output, force=force, progress=shown)
+    with workers.at_work():
+        record, outcome = run_study(name, request, output, force=force, progress=shown)
     if json:
         print_json(record)
         return

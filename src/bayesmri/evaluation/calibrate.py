@@ -30,9 +30,12 @@ from bayesmri.evaluation.subjects import Subjects
 from bayesmri.evaluation.table import check_masks, data_files, sampling_of
 from bayesmri.io.atomic import check_target
 from bayesmri.io.provenance import provenance
+from bayesmri.kspace import KSpace
+from bayesmri.machine.crew import ahead
 from bayesmri.model import Model
 from bayesmri.physics.pattern import mask_kind
 from bayesmri.recon.files import Progress
+from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.recon.undersample import draw_mask
 from bayesmri.zoo import FOLDER as SHIPPED
 
@@ -119,20 +122,21 @@ def _gathered(
     volumes, subjects = Volumes(request), Subjects(wanted.floor, wanted.by_file, wanted.relative, wanted.of)
     files: dict[Path, int] = {}
     with counted(progress, request) as advance:
-        for path, full in volumes:
+
+        def sampled(volume: tuple[Path, KSpace]) -> tuple[Path, int, Reconstruction | BayesMRIError]:
+            path, full = volume
             coils = n_coils(full, loaded)
             try:
                 _check_coils(loaded.model, coils)
-                result = sample_volume(
-                    full,
-                    path,
-                    R,
-                    loaded,
-                    request,
-                    fast=wanted.fast,
-                    check=wanted.relative,
-                    draws=wanted.drawn > 0,
-                )
+                how = {"fast": wanted.fast, "check": wanted.relative, "draws": wanted.drawn > 0}
+                return path, coils, sample_volume(full, path, R, loaded, request, **how)
+            except (DataError, MaskError, ShapeError) as error:
+                return path, coils, error
+
+        for path, coils, result in ahead(sampled, volumes):
+            try:
+                if isinstance(result, BayesMRIError):
+                    raise result
                 subjects.add(path, result)
             except (DataError, MaskError, ShapeError) as error:
                 volumes.skipped.append(f"{path.name}: {error}")

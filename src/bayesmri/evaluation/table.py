@@ -26,6 +26,7 @@ from bayesmri.io.integrity.seal import SEAL
 from bayesmri.io.integrity.together import SET, set_text, table_checksum
 from bayesmri.io.provenance import plain, provenance
 from bayesmri.kspace import Images, KSpace
+from bayesmri.machine.crew import ahead
 from bayesmri.physics.mask import MaskSpec
 from bayesmri.physics.pattern import mask_kind
 from bayesmri.recon.acquisition import Sampling
@@ -80,14 +81,20 @@ def evaluate(study: Study, *, reuse: Sequence[Path] = (), progress: Progress | N
     names = labels(files, study.data)
     total = max(1, len(study.tracks)) * len(files) * len(study.accelerations) * study.masks * len(given)
     with progress(total) if progress else nullcontext(lambda: None) as advance:
-        for path, track, R, draw, sampled in _volumes(study, names, skipped):
+
+        def judged(volume: tuple[Path, Track | None, float, int, KSpace]) -> list[dict[str, Any] | Refusal]:
+            path, track, R, draw, sampled = volume
+            rows = []
             for entrant in given:
                 row = _row(entrant, sampled, study, known, path=path, track=track, R=R, draw=draw)
-                if isinstance(row, Refusal):
-                    refusals.append(replace(row, file=names[path]))
-                else:
-                    found.append({**row, "file": names[path]})
+                named = replace(row, file=names[path]) if isinstance(row, Refusal) else {**row, "file": names[path]}
+                rows.append(named)
                 advance()
+            return rows
+
+        for rows_of_one in ahead(judged, _volumes(study, names, skipped)):
+            refusals += [row for row in rows_of_one if isinstance(row, Refusal)]
+            found += [row for row in rows_of_one if not isinstance(row, Refusal)]
     rows, left_out = same_volumes(found, refusals)
     skipped = list(dict.fromkeys([*skipped, *left_out]))
     if found and not rows:

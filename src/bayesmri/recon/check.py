@@ -11,7 +11,7 @@ noise of the missing lines; g is fitted (`ErrorScale`).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -75,10 +75,24 @@ class HeldOut:
         return e * math.sqrt(self.total / max(float(e.double().square().sum()), TINY))
 
 
-def left_out_residual(scan: Scan, s: int, fold: NDArray[np.int64], step: Callable[[], None] | None = None) -> Tensor:
-    """F x₋ − z on the cells of every fold, from the reconstruction without them; 0 elsewhere: (Q, H, W)."""
+def left_out_residual(
+    scan: Scan,
+    s: int,
+    fold: NDArray[np.int64],
+    step: Callable[[], None] | None = None,
+    made: Sequence[Tensor | None] = (),
+) -> Tensor:
+    """F x₋ − z on the cells of every fold, from the reconstruction without them; 0 elsewhere: (Q, H, W).
+
+    made: x₋ of every fold, where they are there already.
+    """
     z = scan.z[s]
     residual = torch.zeros_like(z)
+    for j, x in enumerate(made):
+        if x is not None:
+            residual += (fft2c(x.to(z.device)) - z) * torch.from_numpy(fold == j).to(z.device)
+    if made:
+        return residual
 
     def without(j: int) -> tuple[Tensor, Tensor | None]:
         gone = torch.from_numpy(fold == j).to(z.device)
@@ -93,15 +107,18 @@ def left_out_residual(scan: Scan, s: int, fold: NDArray[np.int64], step: Callabl
     return residual
 
 
-def holdout_energy(scan: Scan, s: int, x: Tensor, step: Callable[[], None] | None = None) -> HeldOut:
+def holdout_energy(
+    scan: Scan, s: int, x: Tensor, step: Callable[[], None] | None = None, made: Sequence[Tensor | None] = ()
+) -> HeldOut:
     """What four reconstructions without a quarter of the outer lines each tell about slice s. x: the one with all.
 
+    made: the four, where they are there already.
     energy is NaN-free and 0 everywhere where too few lines could be left out.
     """
     mask = scan.mask.cpu().numpy()
     fold = folds(mask)
     z, x = scan.z[s], x.to(scan.z.device)
-    residual = left_out_residual(scan, s, fold, step)
+    residual = left_out_residual(scan, s, fold, step, made)
     known = _cells(z, mask.ndim)
     found = lost_share(known, _cells(residual, mask.ndim), mask, fold)
     energy = np.zeros(mask.shape) if found is None else found.energy
@@ -132,10 +149,10 @@ class Checker:
         scale = scale_for(method.scales, coils=kspace.z.shape[1], acceleration=kspace.acceleration)
         return Checker(scan, scale, lambda X: X if crop is None else center_crop(X, crop), on_step)
 
-    def add(self, s: int, x: Tensor) -> HeldOut:
-        """Slice s, reconstructed as x from all its lines, in the units of the input."""
+    def add(self, s: int, x: Tensor, made: Sequence[Tensor | None] = ()) -> HeldOut:
+        """Slice s, reconstructed as x from all its lines, in the units of the input. made: without each fold."""
         x = x.to(self.scan.z.device)
-        held = holdout_energy(self.scan, s, x, self.on_step)
+        held = holdout_energy(self.scan, s, x, self.on_step, made)
         X = self._shown(rss(x)).double()
         share = float(X.square().sum()) / max(float(x.abs().double().square().sum()), TINY)
         seen, peak, error = self._magnitude(s, X, x, held)

@@ -47,6 +47,26 @@ class PhantomRequest:
     slices: int = 1
 
 
+@dataclass(frozen=True)
+class ScanFile:
+    """A file and how it is read: the same, on whatever machine sees it. sensitivities: a file of them."""
+
+    path: Path
+    given: Given = NOTHING
+    choice: Choice = FIRST
+    sensitivities: Path | None = None
+    trusted: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", self.path.absolute())
+
+    def read(self) -> KSpace:
+        kspace = reading(
+            lambda: read_kspace(self.path, given=self.given, choice=self.choice), self.path, trusted=self.trusted
+        )
+        return kspace if self.sensitivities is None else read_sensitivities(self.sensitivities.absolute(), kspace)
+
+
 def simulate_file(
     source: Path | PhantomRequest,
     out: Path,
@@ -168,17 +188,16 @@ def reconstruct_file(
     check_ending(out)
     asked = dicom_out(dicom, like, as_float=dicom_float, sources=sources, strict=options.strict, force=force)
     lines = read_mask(sampling.files[0]) if sampling is not None and sampling.files else None
-    said, before = replace(given, mask=lines), stamps(inputs)
-    kspace = reading(lambda: read_kspace(path, given=said, choice=choice), path, trusted=trusted)
+    before = stamps(inputs)
     if sensitivities is not None:
         check_sensitivities(options)
-        kspace = read_sensitivities(sensitivities, kspace)
+    scan = ScanFile(path, replace(given, mask=lines), choice, sensitivities, trusted)
+    kspace = scan.read()
     if asked is not None and asked.like is not None:
         check_slices(asked.like, len(kspace.z))
     seen = seen_since(before, inputs)
     from bayesmri.recon.work import reconstruct_to
 
-    said_of_it = reading_settings(given, choice)
     return reconstruct_to(
         kspace,
         targets,
@@ -188,9 +207,10 @@ def reconstruct_file(
         inputs=seen,
         dicom=asked,
         progress=progress,
-        reading=said_of_it,
+        reading=reading_settings(given, choice),
         make=make,
         anonymise=anonymise,
+        read=scan.read,
     )
 
 

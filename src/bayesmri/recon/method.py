@@ -62,6 +62,7 @@ class Method:
     calibrations: error bounds, where the model was calibrated. scales: of the error that left-out lines tell.
     accelerations: R that a model was trained for; training: the configuration it records, None where nothing was
         trained; familiar: how its training data looked. file: what it was loaded from.
+    again: makes the same method anew, in another process, too: it can be pickled. None where that is not known.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Method:
     training: Mapping[str, Any] | None = None
     familiar: Familiar | None = None
     file: Seen | None = None
+    again: "Callable[[], Method] | None" = None
 
 
 def make_method(options: Options) -> Method:
@@ -97,7 +99,8 @@ def make_method(options: Options) -> Method:
         return learned(model, model_name(options.model), device, coils=options.coils)
     prepare = _as_it_is if options.coils is None else partial(compress_coils, Q=options.coils)
     method = _baseline(options)
-    return Method(options.method, lambda D: method(D.z, D.mask), prepare=prepare, device=device)
+    again = partial(make_method, options)
+    return Method(options.method, lambda D: method(D.z, D.mask), prepare=prepare, device=device, again=again)
 
 
 def learned(model: Model, name: str, device: torch.device, *, coils: int | None = None) -> Method:
@@ -161,6 +164,7 @@ def learned(model: Model, name: str, device: torch.device, *, coils: int | None 
         training=training_of(model),
         familiar=model.familiar,
         file=model.file,
+        again=partial(learned, model, name, device),
     )
 
 

@@ -11,12 +11,14 @@ from torch import Tensor
 
 from bayesmri.bounds.bound import Calibration
 from bayesmri.bounds.expected import Expected
+from bayesmri.bounds.left_out import folds
 from bayesmri.complexes import rss
 from bayesmri.errors import DataError
 from bayesmri.io.geometry import center_window
 from bayesmri.io.inspect import data_messages
 from bayesmri.io.provenance import Seen
 from bayesmri.kspace import Header, KSpace
+from bayesmri.machine.crew import current
 from bayesmri.machine.workers import one_thread, ordered
 from bayesmri.messages import Messages, noted
 from bayesmri.metrics import Metrics, volume_metrics
@@ -27,6 +29,8 @@ from bayesmri.recon.bound import choose_bound
 from bayesmri.recon.check import Checker, Scan
 from bayesmri.recon.choice import chosen
 from bayesmri.recon.crop import common_crop, crop_to
+from bayesmri.recon.elsewhere.jobs import Origin
+from bayesmri.recon.elsewhere.slices import Asked, Far, far_slices
 from bayesmri.recon.error_std import error_std
 from bayesmri.recon.grid import encoded, padding, turned_back
 from bayesmri.recon.method import Method, make_method
@@ -34,7 +38,7 @@ from bayesmri.recon.request import Options
 from bayesmri.recon.said import messages, outside_of
 from bayesmri.recon.samples import Estimate, Sampled, predicted
 from bayesmri.recon.sound import check_finite, zero_filled
-from bayesmri.recon.task import Task
+from bayesmri.recon.task import Task, drawn_samples, solved_slice, task_of
 from bayesmri.recon.tune import Tuned, tuned
 from bayesmri.recon.visibility import Visibility, Watch, surveyor_of
 from bayesmri.sampler import Stream
@@ -147,6 +151,8 @@ def reconstruct(
     on_step: Callable[[], None] | None = None,
     watch: Watch | None = None,
     make: Callable[[Options], Method] = make_method,
+    name: str = "the volume",
+    origin: Origin | None = None,
 ) -> Reconstruction:
     """X for every slice of a volume; with samples their mean and standard deviation too.
 
@@ -160,6 +166,7 @@ def reconstruct(
     on_step: called after each sample, or each slice where none are drawn, for a progress bar.
     watch: called with every slice's data term and x, both in the method's scale.
     make: the method that options name; one that remembers loads a model once for many volumes.
+    name: of the volume, for people. origin: where other processes may read the same k-space.
     """
     began = time.perf_counter()
     asked, choice = (Options(), None) if isinstance(options, Method) else chosen(options, kspace)
@@ -176,7 +183,7 @@ def reconstruct(
     start = zero_filled(kspace)
     pad = padding(kspace)
     inside = crop if pad is None else pad.inner(crop)
-    task = replace(Task.of(inner, method, center_window(grid, crop or grid)), pad=pad)
+    task = task_of(kspace, method, full_fov=asked.full_fov)
     said = data_messages(kspace) if known is None else known
     said += messages(
         method, inner, asked, choice, outside=outside, coil_lines=task.coil_lines(), bound_note=bounds.note
@@ -188,7 +195,8 @@ def reconstruct(
     surveyor = surveyor_of(asked, task, turned=kspace.header.turned)
     checker = Checker.of(task.scan(), inner, method, inside, on_step) if asked.check else None
     watchers = [one for one in (surveyor, watch) if one is not None]
-    at_mean, sampled = _solved(task, asked, streams, on_step, checker, watchers)
+    far = _far(task, asked, streams, checker, name, origin, on_step)
+    at_mean, sampled = _solved(task, asked, streams, on_step, checker, watchers, far)
     expected, told = (None, "") if checker is None else checker.expected()
     result = Reconstruction(
         mean=crop_to(at_mean.images, crop),
@@ -249,21 +257,23 @@ def _solved(
     on_step: Callable[[], None] | None,
     checker: Checker | None = None,
     watchers: Sequence[Watch] = (),
+    far: Iterator[Far] | None = None,
 ) -> tuple[_Solved, Sampled | None]:
-    """Every slice, at the mean of θ where it is drawn; with streams also N samples of it."""
+    """Every slice, at the mean of θ where it is drawn; with streams also N samples of it. far: as others made them."""
     images, std, total, sampled, spread = [], [], [], None, None
-    for s, (D, x, sigma) in enumerate(_means(task, together=streams is None and checker is None)):
+    for s, one in enumerate(far or _means(task, together=streams is None and checker is None)):
+        D, x, sigma = one.D, one.x, one.std
         images.append((rss(task.shown(x)) * task.factor).cpu().numpy())
         check_finite("the image", images[s], task.method, s)
         if sigma is not None:
             std.append(sigma)
         if checker is not None:
-            checker.add(s, x * task.factor)
+            checker.add(s, x * task.factor, one.without)
         for watcher in watchers:
             watcher(D, x)
         if streams is not None:
-            sampled, spread = _sampled_to(sampled, task, asked, D, streams[s], x, s, on_step)
-        elif on_step is not None:
+            sampled, spread = _sampled_to(sampled, task, asked, one, streams[s], s, on_step)
+        elif on_step is not None and far is None:
             on_step()
         if task.method.error_head is not None:
             total.append(error_std(task.method.error_head, D, x, task.factor, spread, asked.samples, task.pad))
@@ -271,53 +281,52 @@ def _solved(
     return _Solved(np.stack(images), *(np.stack(part) if part else None for part in (std, total))), sampled
 
 
-def _means(task: Task, *, together: bool) -> Iterator[tuple[DataTerm, Tensor, Images | None]]:
+def _far(
+    task: Task,
+    asked: Options,
+    streams: Sequence[Stream] | None,
+    checker: Checker | None,
+    name: str,
+    origin: Origin | None,
+    on_step: Callable[[], None] | None,
+) -> Iterator[Far] | None:
+    """All slices by the crew that is at work; None where there is none, or none that could make this method."""
+    crew = current()
+    if crew is None or task.method.again is None:
+        return None
+    fold = None if checker is None else folds(task.mask.cpu().numpy())
+    wanted = Asked(asked.samples, streams, fold, asked.keep_samples, asked.full_fov)
+    return far_slices(crew, task, wanted, name=name, origin=origin, on_step=on_step)
+
+
+def _means(task: Task, *, together: bool) -> Iterator[Far]:
     """Every slice at the mean of θ, in their order; together: several at a time, where nothing else is to be done."""
 
-    def one(s: int) -> tuple[DataTerm, Tensor, Images | None]:
+    def one(s: int) -> Far:
         with one_thread():
             D = task.begin(s)
-            return D, *_at_mean(task, D, s)
+            return Far(D, *solved_slice(task, D, s))
 
     slices = range(len(task.volume))
     several = together and len(slices) > 1 and task.method.device.type == "cpu"
     return ordered(one, slices, workers=None if several else 1)
 
 
-def _at_mean(task: Task, D: DataTerm, s: int) -> tuple[Tensor, Images | None]:
-    """x (Q, H, W) in the method's scale, and σ of its image in the units of the input where the method predicts it."""
-    if task.method.moments is None:
-        return task.method.solve(D)[0], None
-    (x,), (variance,) = task.method.moments(D)
-    std = variance.sqrt() * task.factor
-    if task.pad is not None:
-        std = task.pad.widen(std.to(x.dtype)).real.clamp(min=0)
-    std = std.cpu().numpy()
-    check_finite("the standard deviation", std, task.method, s)
-    return x, std
-
-
 def _sampled_to(
     sampled: Sampled | None,
     task: Task,
     asked: Options,
-    D: DataTerm,
+    one: Far,
     stream: Stream,
-    at_mean: Tensor,
     s: int,
     on_step: Callable[[], None] | None,
 ) -> tuple[Sampled, Tensor]:
-    """Mean and standard deviation of N samples of slice s beside those of the slices before, and σ̂ on its whole grid.
-
-    at_mean: its x_μ.
-    """
-    sampler, rows, columns = task.method.sampler, *task.window
-    assert sampler is not None
+    """Mean and standard deviation of N samples of slice s beside those of slices before, and σ̂ on its whole grid."""
+    rows, columns = task.window
 
     def samples() -> Iterator[Tensor]:
-        for i, x in enumerate(sampler.samples(D, stream, range(asked.samples))):
-            check_finite(f"sample {i}", x, task.method, s)
-            yield task.shown(x[0]) * task.factor
+        for x in drawn_samples(task, one.D, stream, range(asked.samples), s):
+            yield x
             if on_step is not None:
                 on_step()
 
@@ -325,9 +334,12 @@ def _sampled_to(
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         slices, _, *grid = task.volume.shape if task.pad is None else (*task.volume.shape[:2], *task.pad.grid)
         keep = asked.samples if asked.keep_samples else 0
-        sampled = Sampled.empty((slices, at_mean.shape[0], *grid), shape, keep=keep)
-    estimate = _fast_estimate(task, D, at_mean) if asked.fast else None
-    std = sampled.fill(s, samples(), window=task.window, estimate=estimate)
+        sampled = Sampled.empty((slices, one.x.shape[0], *grid), shape, keep=keep)
+    estimate = _fast_estimate(task, one.D, one.x) if asked.fast else None
+    if one.summary is None:
+        std = sampled.fill(s, samples(), window=task.window, estimate=estimate)
+    else:
+        std = sampled.put(s, one.summary, window=task.window, estimate=estimate, kept=one.kept)
     check_finite("the mean of the samples", sampled.mean[s], task.method, s)
     check_finite("the standard deviation of the samples", sampled.std[s], task.method, s)
     return sampled, std

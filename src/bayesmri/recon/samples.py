@@ -52,7 +52,20 @@ class Sampled:
         window: rows and columns of the grid that the image shows.
         estimate: X̄ and σ̂ where they are not simply the moments of X. Returns σ̂ of the whole grid, (H, W).
         """
-        found = summarize(self._kept(s, samples, window))
+        return self.put(s, summarize(self._kept(s, samples, window)), window=window, estimate=estimate)
+
+    def put(
+        self,
+        s: int,
+        found: Summary,
+        *,
+        window: Window,
+        estimate: Estimate | None = None,
+        kept: NDArray[np.float32] | None = None,
+    ) -> Tensor:
+        """Slice s from the summary of its samples, and their images where they are kept; otherwise as `fill`."""
+        if kept is not None and self.samples is not None:
+            self.samples[s] = kept
         mean, std = (found.X.mean, found.X.std()) if estimate is None else estimate(found)
         self.mean[s] = _numpy(mean)[window]
         self.std[s] = _numpy(std)[window]

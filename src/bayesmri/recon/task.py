@@ -1,20 +1,26 @@
 """A volume as its method takes it: coils, scale, mask and what is known of the sensitivities."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bayesmri.errors import ConfigError
+from bayesmri.io.geometry import center_window
 from bayesmri.kspace import KSpace
 from bayesmri.physics.data_terms import DataTerm
 from bayesmri.physics.espirit import FEWEST
 from bayesmri.physics.measured import central_lines, measured_lines
 from bayesmri.physics.sense import sensitivity_sets
 from bayesmri.recon.check import Scan
-from bayesmri.recon.grid import Padding
+from bayesmri.recon.grid import Padding, encoded, padding
 from bayesmri.recon.method import Method
 from bayesmri.recon.samples import Window
+from bayesmri.recon.sound import check_finite
+from bayesmri.sampler import Stream
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,3 +100,31 @@ class Task:
             return None
         reference = self.reference[s][None].to(self.method.device)
         return sensitivity_sets(reference, measured_lines(reference))
+
+
+def task_of(kspace: KSpace, method: Method, *, full_fov: bool = False) -> Task:
+    """The encoded grid of a volume; the window is what its images show of the stored one."""
+    grid = (kspace.z.shape[2], kspace.z.shape[3])
+    crop = None if full_fov else kspace.header.recon_shape
+    return replace(Task.of(encoded(kspace), method, center_window(grid, crop or grid)), pad=padding(kspace))
+
+
+def solved_slice(task: Task, D: DataTerm, s: int) -> tuple[Tensor, NDArray[np.float32] | None]:
+    """x (Q, H, W) in the method's scale, and σ of its image in the units of the input where the method predicts it."""
+    if task.method.moments is None:
+        return task.method.solve(D)[0], None
+    (x,), (variance,) = task.method.moments(D)
+    std = variance.sqrt() * task.factor
+    if task.pad is not None:
+        std = task.pad.widen(std.to(x.dtype)).real.clamp(min=0)
+    found: NDArray[np.float32] = std.cpu().numpy()
+    check_finite("the standard deviation", found, task.method, s)
+    return x, found
+
+
+def drawn_samples(task: Task, D: DataTerm, stream: Stream, indices: Sequence[int], s: int) -> Iterator[Tensor]:
+    """The samples of these indices of slice s, complex (Q, H, W) on the grid of the file, in the units of the input."""
+    assert task.method.sampler is not None
+    for i, x in zip(indices, task.method.sampler.samples(D, stream, indices), strict=True):
+        check_finite(f"sample {i}", x, task.method, s)
+        yield task.shown(x[0]) * task.factor

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +111,15 @@ def reconstruct_to(
     reading: Mapping[str, Any],
     make: Callable[[Options], Method] | None,
     anonymise: bool = False,
+    read: Callable[[], KSpace] | None = None,
 ) -> dict[str, Any]:
     """K-space of a file undersampled if asked for, reconstructed and written.
 
     file: its name. inputs: the file first, then what else was read, as it was then.
-    reading: how, as it is recorded. make: the method of options.
+    reading: how, as it is recorded. make: the method of options. read: gives the same k-space in other processes.
     anonymise: without what identifies a patient.
     """
+    origin = None if read is None else partial(sampled_volume, read, single=options.single_coil, sampling=sampling)
     known = data_messages(kspace)
     if options.single_coil:
         kspace = single_coil(kspace)
@@ -128,7 +131,13 @@ def reconstruct_to(
     steps = max(1, options.samples) + (N_FOLDS if options.check else 0)
     with progress(len(kspace.z) * steps) if progress else nullcontext(None) as advance:
         result = reconstruct(
-            kspace, options, known=known + choice_note(choice), on_step=advance, make=make or make_method
+            kspace,
+            options,
+            known=known + choice_note(choice),
+            on_step=advance,
+            make=make or make_method,
+            name=file,
+            origin=origin,
         )
     maps = {"nifti_std": result.std, "nifti_error_std": result.error_std, "nifti_bound": result.error_bound}
     without = [targets.pop(kind) for kind, made in maps.items() if made is None and kind in targets]
@@ -158,6 +167,12 @@ def _model_facts(options: Options, seen: Seen) -> dict[str, str]:
     path = locate(options.model) if isinstance(options.model, str) else Path(seen.name)
     shipped = path.parent.resolve() == SHIPPED.resolve()
     return {**asdict(seen), "place": "shipped with bayesmri" if shipped else str(path.parent / seen.name)}
+
+
+def sampled_volume(read: Callable[[], KSpace], *, single: bool, sampling: Sampling | None) -> KSpace:
+    """As `reconstruct_to` makes it of a file: coils combined, lines left out."""
+    kspace = single_coil(read()) if single else read()
+    return kspace if sampling is None else as_sampled(kspace, sampling)
 
 
 def _recon_provenance(

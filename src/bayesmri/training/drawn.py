@@ -3,9 +3,13 @@
 Element i is a function of (model, data, seed, i) alone, so that a folder can be filled in several goes.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
+from typing import final
 
 import torch
 from safetensors import SafetensorError
@@ -16,6 +20,8 @@ from bayesmri.complexes import rss
 from bayesmri.data.dataset import Batch, Dataset, generator
 from bayesmri.errors import DivergedError, ModelError
 from bayesmri.io.atomic import atomic_path
+from bayesmri.machine.crew import Parcel, Shelf, current, digest
+from bayesmri.machine.workers import one_thread
 from bayesmri.model import Model
 from bayesmri.physics.operator import batched
 from bayesmri.posterior.evidence import Evidence, evidence
@@ -105,32 +111,115 @@ def drawn(
     folder: Path | None = None,
 ) -> Iterator[Drawn]:
     """Elements one by one: computed on the device, kept on the CPU; those that a folder holds are read from it."""
-    for i in elements:
-        path = None if folder is None else folder / f"element-{i:06d}.safetensors"
-        kept = None if path is None else _read(path)
-        if kept is None or kept.N < N:
-            batch = dataset.element(i, 0).to(device)
-            kept = draw(model, batch, N, generator(seed, "drawn", i)).to("cpu")
-            if path is not None:
-                _write(path, kept)
-        yield kept
+
+    def asked() -> Iterator[_Element]:
+        for i in elements:
+            path = None if folder is None else folder / f"element-{i:06d}.safetensors"
+            yield _Element(f"element {i}", path, partial(dataset.element, i, 0), (seed, "drawn", i))
+
+    return _each(model, asked(), N, device)
 
 
 def validating(
     model: Model, dataset: Dataset, N: int, *, seed: int, device: torch.device | str = "cpu", folder: Path | None = None
 ) -> Iterator[Drawn]:
     """The same of the validation volumes, slice by slice: whole, as they would be reconstructed."""
-    for k, volume in enumerate(dataset.validation()):
-        for i in range(len(volume.z)):
-            path = None if folder is None else folder / f"validation-{seed}-{k:03d}-{i:03d}.safetensors"
-            kept = None if path is None else _read(path)
-            if kept is None or kept.N < N:
+
+    def asked() -> Iterator[_Element]:
+        for k, volume in enumerate(dataset.validation()):
+            for i in range(len(volume.z)):
+                path = None if folder is None else folder / f"validation-{seed}-{k:03d}-{i:03d}.safetensors"
                 s = volume.s[i] if volume.s else None
-                batch = Batch(volume.z[i : i + 1], batched(volume.mask), volume.Y[i : i + 1], s).to(device)
-                kept = draw(model, batch, N, generator(seed, "validating", k, i)).to("cpu")
-                if path is not None:
-                    _write(path, kept)
+                batch = partial(Batch, volume.z[i : i + 1], batched(volume.mask), volume.Y[i : i + 1], s)
+                yield _Element(f"slice {i} of validation volume {k}", path, batch, (seed, "validating", k, i))
+
+    return _each(model, asked(), N, device)
+
+
+@dataclass(frozen=True, eq=False)
+class _Element:
+    """label: for people. path: where it is kept. batch: makes the data. seed: of its draws."""
+
+    label: str
+    path: Path | None
+    batch: Callable[[], Batch]
+    seed: tuple[object, ...]
+
+    def kept(self, N: int) -> Drawn | None:
+        found = None if self.path is None else _read(self.path)
+        return None if found is None or found.N < N else found
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DrawJob:
+    """One element, as another process is asked for it."""
+
+    model: Parcel[Model]
+    batch: Batch
+    N: int
+    seed: tuple[object, ...]
+    device: str
+    label: str
+
+    def light(self) -> "DrawJob":
+        return replace(self, model=self.model.light())
+
+    def run(self) -> Drawn:
+        model = self.model.open(MODELS)
+        return _drawn(model, self.batch, self.N, self.seed, self.device)
+
+
+MODELS: Shelf[Model] = Shelf(2)
+
+
+def _each(model: Model, elements: Iterator[_Element], N: int, device: torch.device | str) -> Iterator[Drawn]:
+    """Read where they are kept, else drawn: here, or by a crew."""
+    crew = current()
+    parcel = None if crew is None else Parcel(digest(pickle.dumps(model, protocol=5)), model)
+    asked: deque[_Element] = deque()  # in the order of their jobs, which are taken ahead of the results
+
+    def job(one: _Element) -> DrawJob:
+        assert parcel is not None
+        return DrawJob(parcel, one.batch(), N, one.seed, str(device), one.label)
+
+    def jobs() -> Iterator[DrawJob]:
+        for one in elements:
+            asked.append(one)
+            if one.kept(N) is None:
+                yield job(one)
+
+    if crew is None:
+        for one in elements:
+            yield one.kept(N) or _stored(one, _drawn(model, one.batch(), N, one.seed, device))
+        return
+    results = crew.results(jobs())
+    yield from _in_order(asked, results, N)
+
+
+def _drawn(model: Model, batch: Batch, N: int, seed: tuple[object, ...], device: torch.device | str) -> Drawn:
+    """The same bits with any number of threads."""
+    with one_thread():
+        return draw(model, batch.to(device), N, generator(*seed)).to("cpu")
+
+
+def _in_order(asked: "deque[_Element]", results: Iterator[Drawn], N: int) -> Iterator[Drawn]:
+    """Elements that were kept between those that come."""
+    for found in results:
+        while (kept := asked[0].kept(N)) is not None:
+            asked.popleft()
             yield kept
+        yield _stored(asked.popleft(), found)
+    for one in asked:
+        kept = one.kept(N)
+        assert kept is not None
+        yield kept
+
+
+def _stored(one: _Element, found: Drawn) -> Drawn:
+    if one.path is not None:
+        _write(one.path, found)
+    return found
 
 
 def _write(path: Path, found: Drawn) -> None:

@@ -23,7 +23,6 @@ class Batch:
     sensitivities, given, choice, trusted: as of `reconstruct_file`. nifti, png, report: also write these of each.
     force: a result that was made otherwise is made anew; without it that volume is listed, and the result kept.
     shard: which part of the volumes; others are for other processes.
-    ahead: volumes that may be in the making at once.
     """
 
     options: Options
@@ -37,7 +36,6 @@ class Batch:
     trusted: bool = True
     force: bool = False
     shard: Shard = ALL
-    ahead: int = 1
 
     def __post_init__(self) -> None:
         if not (self.options.model is None or isinstance(self.options.model, str)):

@@ -1,6 +1,7 @@
 """Which files a batch is of, and what their results are called; no torch here."""
 
 import glob
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -101,13 +102,22 @@ def _of(source: Path) -> list[tuple[Path, str]]:
 def _named(found: Sequence[tuple[Path, str]]) -> list[Input]:
     """Names that differ, and results that do: where two agree, more of the path, and the whole ending, is kept."""
     twice = _shared(name for _, name in found)
-    names = [(path, path.resolve().relative_to("/").as_posix() if name in twice else name) for path, name in found]
+    apart = _apart([path for path, name in found if name in twice])
+    names = [(path, apart.get(path, name)) for path, name in found]
     results = [with_ending(Path(name), RESULT).as_posix() for _, name in names]
     alike = _shared(results)
     return [
         Input(path, name, f"{name}{RESULT}" if result in alike else result)
         for (path, name), result in zip(names, results, strict=True)
     ]
+
+
+def _apart(paths: Sequence[Path]) -> dict[Path, str]:
+    """Paths from the folder on that they share."""
+    if not paths:
+        return {}
+    folder = os.path.commonpath([_resolved(path).parent for path in paths])
+    return {path: _resolved(path).relative_to(folder).as_posix() for path in paths}
 
 
 def _shared(names: Iterable[str]) -> set[str]:

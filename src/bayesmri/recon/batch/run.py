@@ -4,18 +4,17 @@ import errno
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bayesmri.errors import BayesMRIError
+from bayesmri.errors import BayesMRIError, ClusterLostError
 from bayesmri.io.guard import one_line
 from bayesmri.io.inputs import input_files
 from bayesmri.io.locks import exclusive
+from bayesmri.machine.crew import ahead
 from bayesmri.recon.batch.finished import difference, recorded_by, wanted_of
 from bayesmri.recon.batch.folder import Batch
 from bayesmri.recon.batch.inputs import Input
@@ -27,7 +26,7 @@ from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.page import report_file
 from bayesmri.recon.request import Options
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # of which no volume after this one would hear better
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 @dataclass
@@ -66,7 +65,7 @@ def run(inputs: Sequence[Input], out: Path, batch: Batch, meter: Meter) -> dict[
 def _each(
     inputs: Sequence[Input], out: Path, batch: Batch, known: dict[str, dict[str, Any]], meter: Meter
 ) -> Iterator[tuple[Input, dict[str, Any]]]:
-    """(input, row) as they are finished; at most `batch.ahead` are in memory."""
+    """(input, row) of every volume; one at a time is in memory, with a crew a few."""
     make, journal = Methods(), journal_path(out, batch.shard.name)
 
     def one(item: Input) -> tuple[Input, dict[str, Any]]:
@@ -75,20 +74,7 @@ def _each(
             append(journal, row)
         return item, row
 
-    if batch.ahead == 1:
-        yield from map(one, inputs)
-        return
-    pool = ThreadPoolExecutor(batch.ahead, thread_name_prefix="volume")
-    begun: set[Future[tuple[Input, dict[str, Any]]]] = set()
-    try:
-        for item in inputs:
-            begun.add(pool.submit(copy_context().run, one, item))
-            if len(begun) >= batch.ahead:
-                ended, begun = wait(begun, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in ended)
-        yield from (future.result() for future in begun)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    yield from ahead(one, inputs)
 
 
 def _row(
@@ -122,7 +108,8 @@ def _row(
         )
         _report(target, batch, force=True)
     except Exception as error:
-        if isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL:
+        full = isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL
+        if full or isinstance(error, ClusterLostError):  # no volume after this one would fare better
             raise
         return {**row, "status": FAILED, "error": explained(error)}
     return {**row, "status": DONE, **row_of(made), "links": _links(target, out)}

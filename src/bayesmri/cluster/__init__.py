@@ -1,0 +1,1 @@
+"""Jobs on other processes and machines, by Dask."""

@@ -1,0 +1,126 @@
+"""A Dask client as a crew: jobs go out as there is room, come back in order, and are sent again where a worker died."""
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from bayesmri.errors import BayesMRIError, ClusterError, ClusterLostError
+from bayesmri.io.guard import one_line
+from bayesmri.machine.crew import Job, Lacking
+from bayesmri.machine.optional import needed
+
+AHEAD = 1.5  # jobs out for every worker: the next is there when one is done
+VOLUMES = 3  # in memory at once
+AGAIN = 1  # times that a job is sent once more after Dask gave it up, which it does when its third worker dies
+GONE = ("CommClosedError", "CancelledError", "FutureCancelledError", "TimeoutError", "SchedulerStillAlive")
+
+
+@final
+@dataclass(frozen=True)
+class Answer:
+    """What came of a job. lacks: something must be sent along; error: what the job raised."""
+
+    value: Any = None
+    lacks: bool = False
+    error: Exception | None = None
+
+
+def perform(job: Job) -> Answer:
+    """On the worker."""
+    try:
+        return Answer(job.run())
+    except Lacking:
+        return Answer(lacks=True)
+    except Exception as error:  # raised again where the job came from; all else there is of the cluster itself
+        return Answer(error=error)
+
+
+@final
+@dataclass
+class DaskCrew:
+    """client: of dask.distributed. volumes: in the making at once. again: as AGAIN."""
+
+    client: Any
+    volumes: int = VOLUMES
+    again: int = AGAIN
+    lost: int = 0  # jobs that had to be sent again since their workers died
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def room(self) -> int:
+        """How many jobs of one volume are out at once."""
+        threads = sum(self.client.nthreads().values())
+        return max(2, int(AHEAD * threads) + 1)
+
+    def results(self, jobs: Iterable[Job]) -> Iterator[Any]:
+        """In their order; at most `room` jobs are out, and so many results in memory."""
+        out: deque[tuple[Job, Any]] = deque()
+        try:
+            room = self._asked(self.room)
+            for job in jobs:
+                out.append((job, self._send(job.light())))
+                if len(out) >= room:
+                    yield self._result(*out.popleft())
+                    room = self._asked(self.room)
+            while out:
+                yield self._result(*out.popleft())
+        finally:
+            for _, future in out:
+                future.release()
+
+    def _send(self, job: Job) -> Any:
+        return self._asked(lambda: self.client.submit(perform, job, pure=False))
+
+    def _result(self, job: Job, future: Any) -> Any:
+        killed = needed("distributed", extra="cluster", what="a cluster").KilledWorker
+        for attempt in range(self.again + 1):
+            try:
+                answer = self._asked(future.result)
+                if answer.lacks:
+                    future = self._send(job)
+                    answer = self._asked(future.result)
+                return _value(job, answer)
+            except killed as error:
+                with self._lock:
+                    self.lost += 1
+                if attempt == self.again:
+                    raise ClusterError(_lost(job, error)) from error
+                future = self._send(job)
+        raise AssertionError("every attempt returns or raises")
+
+    def _asked(self, ask: Any) -> Any:
+        """What the scheduler answers; one that is gone is one line."""
+        try:
+            return ask()
+        except BayesMRIError:
+            raise
+        except Exception as error:
+            if type(error).__name__ in GONE or isinstance(error, OSError | TimeoutError):
+                raise ClusterLostError(
+                    f"the scheduler of the cluster does not answer any more ({type(error).__name__}); files that are "
+                    "finished are whole: start a cluster and run the same command again"
+                ) from error
+            raise
+
+
+def _value(job: Job, answer: Answer) -> Any:
+    if isinstance(answer.error, MemoryError) or "allocate" in str(answer.error):
+        told = one_line(str(answer.error) or "no memory left", limit=200)
+        raise ClusterError(f"{job.label}: a worker ran out of memory ({told}); give each worker more")
+    if answer.error is not None:
+        raise answer.error
+    if answer.lacks:
+        raise ClusterError(
+            f"a worker could not unpack {job.label}, though all was sent; is it the same version of bayesmri?"
+        )
+    return answer.value
+
+
+def _lost(job: Job, error: Any) -> str:
+    last = getattr(getattr(error, "last_worker", None), "address", "")
+    where = f", the last {last}" if last else ""
+    return (
+        f"all workers that took {job.label} died{where}: most likely it does not fit into their memory; give each "
+        "worker more (fewer workers on a machine), or leave this volume out"
+    )

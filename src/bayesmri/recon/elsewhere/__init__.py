@@ -1,0 +1,1 @@
+"""Slices and blocks of samples that other processes make."""

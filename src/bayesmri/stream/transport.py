@@ -41,7 +41,9 @@ class Incoming:
 
     def ready(self, seconds: float) -> bool:
         """Whether anything arrives within that time."""
-        return bool(select.select([self.sock], [], [], seconds)[0])
+        poll = select.poll()  # which takes any number of descriptors, unlike select
+        poll.register(self.sock, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
 
     def take(self, n: int) -> bytearray:
         self.until += n / BYTES_PER_SECOND

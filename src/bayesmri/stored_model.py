@@ -30,7 +30,7 @@ PREDICTOR_PREFIX = "predictor."
 HEAD_PREFIX = "error_head."
 PREFIXES = (L_PREFIX, PREDICTOR_PREFIX, HEAD_PREFIX)  # of all that is not θ
 
-MOST_STEPS, MOST_R, MOST = 10_000, 1000.0, 1e9
+MOST_STEPS, MOST_R, MOST = 10_000, 1000.0, 3e38  # what float32 holds: a step too long is seen to diverge
 WIDEST = 4096  # any count in the description of a network
 ROOM, GROWTH = 2**28, 8  # bytes that start values may take, and so many times the weights' own
 

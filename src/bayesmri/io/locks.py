@@ -28,6 +28,8 @@ LOCK = ".bayesmri.lock"
 BEAT = 5.0  # seconds between two signs of life
 SILENCE = 60.0  # seconds without one, after which a writer on another machine counts as dead
 LONGEST = 4096  # bytes of a lock that is read
+MADE: set[Path] = set()  # folders that this process made: the last of its threads to leave one takes it away, if empty
+MAKING = threading.Lock()
 
 
 @contextmanager
@@ -37,9 +39,10 @@ def exclusive(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
     A folder in use is an OutputError with the other's process and machine; a lock whose writer is dead is taken over
     and `say` is called with a line on it. Temporary files of dead processes are swept.
     """
-    made = [p for p in (folder, *folder.parents) if not p.exists()]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        with MAKING:
+            MADE.update(p for p in (folder, *folder.parents) if not p.exists())
+            folder.mkdir(parents=True, exist_ok=True)
         descriptor = _taken(folder / LOCK, say)
     except OSError as error:
         raise OutputError(f"cannot write in {one_line(folder)}: {error.strerror or error}") from error
@@ -56,9 +59,10 @@ def exclusive(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
         with suppress(OSError):
             (folder / LOCK).unlink()
         os.close(descriptor)
-        with suppress(OSError):  # a folder made for nothing goes again
-            for path in made:
+        with MAKING, suppress(OSError):  # a folder made for nothing goes again
+            for path in (p for p in (folder, *folder.parents) if p in MADE):
                 path.rmdir()
+                MADE.discard(path)
 
 
 def _taken(path: Path, say: Callable[[str], None]) -> int:

@@ -1,6 +1,7 @@
 """L in closed form: it is where the penalised quadratic is least, and its curvature is that of Gauss and Newton."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from bayesmri.errors import ConfigError
 from bayesmri.posterior.kl import entropy, penalty
 from bayesmri.posterior.laplace import closed_form
 from bayesmri.posterior.triangular import dense, diagonal
-from bayesmri.training.curvature import curvature, pixel_curvature
-from bayesmri.training.loss import LossConfig
+from bayesmri.training.curvature import curvature, pixel_curvature, quadratic
+from bayesmri.training.loss import LossConfig, loss
+from bayesmri.training.stationarity import balance, pulls
 from study_runs import tiny
 from training_runs import tiny as tiny_training
 from training_runs import write_images
@@ -47,6 +49,7 @@ def test_it_is_the_minimum_of_the_penalised_quadratic() -> None:
     assert slope.abs().max() < 1e-4 * gJ.abs().max()
     p, trace = diagonal(L["K"]).numel(), L["K"].detach().square().sum()
     assert float((gJ * L["K"].detach()).sum() / (2 * beta * (p - alpha * trace))) == pytest.approx(1, abs=1e-4)
+    assert quadratic(H, L) / balance(L, alpha=alpha, beta=beta) == pytest.approx(1, abs=1e-4)
 
 
 def test_a_larger_beta_is_wider_up_to_the_prior() -> None:
@@ -90,13 +93,45 @@ def test_probes_have_the_mean_of_gauss_and_newton() -> None:
     assert float(found[name].sum() / want.sum()) == pytest.approx(1, abs=0.3)
 
 
+def test_the_pull_on_L_is_that_of_the_gradient() -> None:
+    """d/ds E J(μ + sLε) = E⟨∇J(μ + Lε), Lε⟩ at s = 1, here of the same pair ±ε."""
+    config, model = tiny_training(data={"patch_rows": 16, "patch_cols": 16}), tiny()
+    batch = Dataset(config.data, config.recipe(), seed=1).element(0, 0)
+    posterior, reg, gain = model.distribution(), model.regularizer, model.scaling.gain
+    rng = torch.Generator().manual_seed(0)
+    (found,) = pulls(model, [posterior.blocks], [batch], config.loss, rng, step=0.02)
+    seed = int(torch.randint(2**31, (), generator=torch.Generator().manual_seed(0)))
+    theta = posterior.sample(torch.Generator().manual_seed(seed))
+    D, want = model.scheme.data_term(batch.z, batch.mask, batch.s), 0.0
+    for sign in (1, -1):
+        moved = {n: (w + sign * (theta[n] - w)).detach().requires_grad_() for n, w in reg.weights().items()}
+        J = loss(rss(model.scheme.run(D, reg.bind(moved))) / gain, batch.Y / gain, config.loss).mean()  # type: ignore[arg-type]
+        grads = torch.autograd.grad(J, list(moved.values()), allow_unused=True)
+        steps = ((moved[n] - w).detach() for n, w in reg.weights().items())
+        want += 0.5 * sum(float((g * step).sum()) for g, step in zip(grads, steps, strict=True) if g is not None)
+    assert found == pytest.approx(want, rel=0.05)
+    assert balance(posterior.blocks, alpha=10.0, beta=2e-8) == pytest.approx(
+        2 * balance(posterior.blocks, alpha=10.0, beta=1e-8)
+    )
+
+
 def test_a_sweep_writes_models_that_draw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "images").mkdir()
     write_images(tmp_path / "images" / "head.h5", shape=(24, 20))
     save_model(tmp_path / "fixed.json", tiny(width=None))
     config = tmp_path / "config.toml"
     config.write_text(f'[data]\nval_fraction = 0.0\n[[data.sources]]\npath = "{tmp_path / "images"}"\n')
-    command = ["posterior", str(tmp_path / "fixed.json"), "--config", str(config), "--probes", "3", "--json"]
+    command = [
+        "posterior",
+        str(tmp_path / "fixed.json"),
+        "--config",
+        str(config),
+        "--probes",
+        "3",
+        "--checks",
+        "2",
+        "--json",
+    ]
     betas = ["--beta", "1e-5", "--beta", "1e-3"]
     assert main([*command, *betas, "-o", str(tmp_path / "sweep")]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
@@ -105,6 +140,7 @@ def test_a_sweep_writes_models_that_draw(tmp_path: Path, capsys: pytest.CaptureF
         assert model.stochastic
         assert float(entropy(model.distribution().blocks)) == pytest.approx(row["entropy"], abs=1e-3)
         assert model.card["posterior"]["beta"] == row["beta"]
+        assert row["entropy_at_balance"] == pytest.approx(row["entropy"] - 4.5 * math.log(row["v"]))
     assert rows[0]["entropy"] < rows[1]["entropy"]
     fixed = load_model(tmp_path / "fixed.json").regularizer.weights()
     assert all(torch.equal(w, fixed[name]) for name, w in models[0].regularizer.weights().items())

@@ -11,7 +11,7 @@ import torch
 
 from bayesmri.baselines.unet import UNetConfig
 from bayesmri.bounds.bound import Calibration, Setting
-from bayesmri.checkpoint import save_model
+from bayesmri.checkpoint import load_model, save_model
 from bayesmri.cli import main
 from bayesmri.errors import BayesMRIError, ConfigError, ModelError
 from bayesmri.evaluation.cohort import rules
@@ -21,6 +21,7 @@ from bayesmri.evaluation.table import middle_slices, sampling_of
 from bayesmri.io.formats import read_kspace
 from bayesmri.kspace import KSpace
 from bayesmri.model import Model, build
+from bayesmri.posterior.error_head import ErrorHead, ErrorHeadConfig
 from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.recon.undersample import undersample
 from bayesmri.studies.plant import plant_volume
@@ -79,6 +80,19 @@ def test_isotropic_is_the_model_with_one_variance(rivals: Path, scans: Path) -> 
             spread(f"isotropic:{other}")
     assert without_folders(f"isotropic:{text}") == "isotropic:wide.json"
     assert without_folders("runs/a+runs/b") == "a+b"
+
+
+def test_the_typical_error_stands_in_the_place_of_sigma(rivals: Path, scans: Path, tmp_path: Path) -> None:
+    model = load_model(Path(named(rivals, "wide")))
+    head = ErrorHead(ErrorHeadConfig(features=2), torch.Generator().manual_seed(0)).requires_grad_(False)
+    save_model(tmp_path / "headed.json", replace(model, error_head=head))
+    method, kspace = spread(f"error:{tmp_path / 'headed.json'}"), measured(scans)
+    assert (method.name, method.kind, method.passes(N)) == ("error:headed", "error", 1)
+    result = run(method, kspace)
+    np.testing.assert_array_equal(result.std, result.error_std)
+    with pytest.raises(ModelError, match="no typical error"):
+        spread(f"error:{named(rivals, 'wide')}")
+    assert without_folders(f"error:{tmp_path / 'headed.json'}") == "error:headed.json"
 
 
 def test_an_ensemble_is_the_mean_of_its_members(rivals: Path, scans: Path) -> None:

@@ -154,13 +154,15 @@ def _posterior(record: Mapping[str, Any], tensors: Mapping[str, Tensor], regular
 
 
 def _predictor(record: Mapping[str, Any], tensors: Mapping[str, Tensor], nbytes: int) -> Predictor | None:
-    """None where the model has none, as those from before there was one."""
+    """None where the model has none, or one of the first kind, which knew of no brightness and is made anew."""
     if record.get("predictor") is None:
         return None
     config = parse(PredictorConfig, check_sizes(record["predictor"]))
+    found = {n.removeprefix(PREDICTOR_PREFIX): t for n, t in tensors.items() if n.startswith(PREDICTOR_PREFIX)}
+    if "linear" not in found:
+        return None
     with Allowance(ROOM + GROWTH * nbytes):
         predictor = Predictor(config, torch.Generator().manual_seed(0))
-    found = {n.removeprefix(PREDICTOR_PREFIX): t for n, t in tensors.items() if n.startswith(PREDICTOR_PREFIX)}
     predictor.load_state_dict(found)
     return predictor.requires_grad_(False)
 

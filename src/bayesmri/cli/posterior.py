@@ -1,8 +1,9 @@
 """bayesmri posterior MODEL --beta 1e-8 -o OUT."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -20,6 +21,7 @@ def posterior(
     config: Path | None = None,
     alpha: float = 10.0,
     probes: Whole = 300,
+    checks: Whole = 40,
     seed: Whole = 1,
     force: bool = False,
     json: bool = False,
@@ -43,6 +45,9 @@ def posterior(
         α: the prior of L is α^(−1/2) Id.
     probes
         Elements, each with one backward pass.
+    checks
+        Further elements, on which every L is asked whether it is at its optimum: v is 1 there, above 1 where L is too
+        wide, below 1 where it is too narrow. Four reconstructions each for every L; 0 leaves it out.
     seed
         Seed of elements and probes.
     force
@@ -52,7 +57,7 @@ def posterior(
     """
     from bayesmri.evaluation.posterior import Sweep, posterior_file
 
-    sweep = Sweep(beta, alpha, probes, config, seed)
+    sweep = Sweep(beta, alpha, probes, config, seed, checks)
     made = posterior_file(
         model, output, sweep, force=force, progress=partial(progress, title="posterior", unit="probes")
     )
@@ -62,6 +67,13 @@ def posterior(
     print(f"{probes} probes in {made['seconds']:.0f} s, trace of the curvature {made['curvature']:.3g}")
     if made["own"] is not None:
         known = made["own"]["beta"]
-        print(f"trained{'' if known is None else f' at beta {known:g}'}: mean entropy {made['own']['entropy']:.2f}")
+        print(
+            f"trained{'' if known is None else f' at beta {known:g}'}: mean entropy {made['own']['entropy']:.2f}"
+            f"{_balance(made['own'])}"
+        )
     for row in made["rows"]:
-        print(f"beta {row['beta']:g}: mean entropy {row['entropy']:.2f}, wrote {row['output']}")
+        print(f"beta {row['beta']:g}: mean entropy {row['entropy']:.2f}{_balance(row)}, wrote {row['output']}")
+
+
+def _balance(row: Mapping[str, Any]) -> str:
+    return f", v = {row['v']:.2f} (1 at {row['entropy_at_balance']:.2f})" if "v" in row else ""

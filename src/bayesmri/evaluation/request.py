@@ -18,6 +18,7 @@ COILS = 8  # of simulated arrays in the multi-coil track, unless the study says 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9.]+)*")
 JOIN = "+"  # of the members of an ensemble
 ISOTROPIC = "isotropic:"  # before a model: with one variance for all its weights
+ERROR = "error:"  # before a model: with its typical error in the place of σ̂
 
 
 def members_of(text: str) -> list[str]:
@@ -25,10 +26,16 @@ def members_of(text: str) -> list[str]:
     return [text] if Path(text).exists() else [part for part in text.split(JOIN) if part]
 
 
+def prefixed(text: str) -> tuple[str, str]:
+    """What stands before the model or models of a text, if anything, and these."""
+    start = next((start for start in (ISOTROPIC, ERROR) if text.startswith(start)), "")
+    return start, text.removeprefix(start)
+
+
 def named(text: str) -> str:
     """The text without folders, which may tell more than they should."""
-    start = ISOTROPIC if text.startswith(ISOTROPIC) else ""
-    return start + JOIN.join(Path(part).name for part in members_of(text.removeprefix(start)))
+    start, rest = prefixed(text)
+    return start + JOIN.join(Path(part).name for part in members_of(rest))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from bayesmri.errors import ConfigError
 from bayesmri.posterior.evidence import Evidence
-from bayesmri.posterior.predictor import blur, blur_along, typical
+from bayesmri.posterior.predictor import FAR, blur, blur_along, slopes, typical
 from bayesmri.posterior.pyramid import pyramid, pyramid_layers
 
 N_MAPS, N_NUMBERS = 18, 7
@@ -27,7 +27,6 @@ FLOOR = 1e-6  # of t²: an error of a thousandth of the brightness is as good as
 TINY = 1e-18
 MOST_DRAWS = 6  # that heads learn from: of more, σ̂ is no better known to them
 RANGE = 9.0  # of log s/t: an error of a ten-thousandth of the brightness
-FAR = 4.0  # of a feature from its centre, in widths: beyond, nothing was learned
 
 
 @final
@@ -82,7 +81,7 @@ def features(seen: Evidence, variance: Tensor | None, K: int) -> tuple[Tensor, T
     t = typical(X).clamp_min(TINY)
     X, d, f, r = X / t, d / t, f / t, r / t
     v = torch.zeros_like(X) if variance is None else variance[:, None] / t.square()
-    gw, gh = _slopes(X)
+    gw, gh = slopes(X)
     smooth = blur(X, 2)
     local = (blur(X.square(), 2) - smooth.square()).clamp_min(0)
     powers = (d.square(), f.square())
@@ -106,11 +105,3 @@ def features(seen: Evidence, variance: Tensor | None, K: int) -> tuple[Tensor, T
 
 def _log(power: Tensor, floor: float = FLOOR) -> Tensor:
     return 0.5 * torch.log(power + floor)
-
-
-def _slopes(X: Tensor) -> tuple[Tensor, Tensor]:
-    """Squared differences of neighbours along the columns' axis and along the rows', 0 at the far edge."""
-    gw, gh = torch.zeros_like(X), torch.zeros_like(X)
-    gw[..., :-1] = X.diff(dim=-1).square()
-    gh[..., :-1, :] = X.diff(dim=-2).square()
-    return gw, gh

@@ -1,14 +1,17 @@
-"""σ̂ from a few exact samples: a small network distilled from maps of many samples, shipped with the model.
+"""σ̂ from a few exact samples: a small network distilled from fresh draws, shipped with the model.
 
-K samples say where σ is large, but with noise of relative size 1/√(2K). What such maps look like over an image is the
-same for all slices of a model and can be learned: the network takes the deterministic image X_μ, the zero-filled X₀ and
-the moments of the K samples, of their images and of the complex coil images behind them, which vary together with
-them and have more degrees of freedom, and corrects a smoothed standard deviation,
+K samples say where σ is large, but with noise of relative size 1/√(2K), and a good part of it is shared by the whole
+image: a few directions of θ move all of it together, and no smoothing helps against that. What such maps look like,
+and how large they are, is the same for all slices of a model and can be learned: the network takes the deterministic
+image X_μ, the zero-filled X₀ and the moments of the K samples, of their images and of the complex coil images behind
+them, which vary together with them and have more degrees of freedom, and corrects a smoothed standard deviation,
 
-    v = (1/K) Σ_i (X_i − X_μ)²,   c = (1/K) Σ_i Σ_q |x_{i,q} − x_{μ,q}|²,   log σ̂ = ½ log(G ∗ v) + net(features).
+    v = (1/K) Σ_i (X_i − X_μ)²,   c = (1/K) Σ_i Σ_q |x_{i,q} − x_{μ,q}|²,   log σ̂ = ½ log(G ∗ v) + a·φ + b + net(φ).
 
-All features are ratios, so the estimate follows the scale of the data. The mean of all samples is estimated too, as
-X̄ ≈ X_μ + w_K ((1/K) Σ_i X_i − X_μ) with w_K = K/(K + κ): X_μ has a bias and K samples have noise, κ weighs them.
+All features φ are ratios, so the estimate follows the scale of the data; among them is that of the samples' deviation
+to the image's brightness, by which draws that all went too far, or not far enough, can be told. The mean of all samples
+is estimated too, as X̄ ≈ X_μ + w_K ((1/K) Σ_i X_i − X_μ) with w_K = K/(K + κ): X_μ has a bias and K samples have noise,
+κ weighs them.
 """
 
 from dataclasses import dataclass
@@ -21,10 +24,13 @@ from torch import Tensor, nn
 from bayesmri.errors import ConfigError
 from bayesmri.posterior.pyramid import pyramid, pyramid_layers
 
-N_FEATURES = 10
+N_FEATURES = 21
 FLOOR = 1e-4  # of the typical variance: below, logarithms of a variance say nothing
+DIM = 1e-6  # of the brightness squared, likewise
 TINY = 1e-18  # whose square single precision still holds
 WIDTHS = (1, 4)  # of the Gaussian windows, in pixels
+ALIASED = 8  # along a row: where a missing line folds to
+FAR = 4.0  # of a feature from its centre, in widths: beyond, nothing was learned
 
 
 class Few(NamedTuple):
@@ -60,13 +66,21 @@ class PredictorConfig:
 
 @final
 class Predictor(nn.Module):
-    """A U-shaped network of eight convolutions on three scales, zero at the start: it begins as the smoothed map."""
+    """A U-shaped network of eight convolutions on three scales beside a regression, zero at the start: it begins as the
+    smoothed map."""
+
+    centre: Tensor
+    width: Tensor
 
     def __init__(self, config: PredictorConfig, rng: torch.Generator) -> None:
         super().__init__()
         self.config = config
         self.layers = pyramid_layers(N_FEATURES, config.features, rng)
         self.out = nn.Parameter(torch.zeros(1, config.features, 1, 1))
+        self.linear = nn.Parameter(torch.zeros(1, N_FEATURES, 1, 1))
+        self.bias = nn.Parameter(torch.zeros(()))
+        self.register_buffer("centre", torch.zeros(1, N_FEATURES, 1, 1))
+        self.register_buffer("width", torch.ones(1, N_FEATURES, 1, 1))
 
     def std(self, few: Few) -> Tensor:
         """σ̂, (B, H, W), in the units of the images."""
@@ -83,26 +97,52 @@ class Predictor(nn.Module):
         return few.at_mean + few.K / (few.K + self.config.kappa) * (few.mean - few.at_mean)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The correction of log σ̂, (B, 1, H, W), from the features (B, 10, H, W)."""
-        return pyramid(self.layers, self.out, inputs)
+        """The correction of log σ̂, (B, 1, H, W), from the features (B, 21, H, W)."""
+        phi = self.centred(inputs)
+        return pyramid(self.layers, self.out, phi) + (self.linear * phi).sum(dim=1, keepdim=True) + self.bias
+
+    def centred(self, inputs: Tensor) -> Tensor:
+        """φ: the features around what was usual in training."""
+        return ((inputs - self.centre) / self.width).clamp(-FAR, FAR)
 
 
 def features(few: Few) -> tuple[Tensor, Tensor, Tensor]:
-    """Ratios (B, 10, H, W); ½ log of the smoothed variance (B, 1, H, W); the scale that both lack, (B, 1, 1, 1)."""
-    X, X0, mean, variance, c = (t[:, None] for t in few[:5])
+    """Ratios (B, 21, H, W); ½ log of the smoothed variance (B, 1, H, W); the scale that both lack, (B, 1, 1, 1)."""
+    X, X0, mean, variance, c = (part[:, None] for part in few[:5])
     v = variance + (mean - X).square()
-    scale = typical(v).sqrt().clamp_min(TINY)
-    v, c = v / scale.square(), c / scale.square()
-    logs = [0.5 * torch.log(u + FLOOR) for w in (c, v) for u in (w, *(blur(w, width) for width in WIDTHS))]
-    bright = typical(X).clamp_min(TINY)
-    inputs = [
+    scale, bright = typical(v).sqrt().clamp_min(TINY), typical(X).clamp_min(TINY)
+    v, c, away = v / scale.square(), c / scale.square(), (mean - X).abs() / scale
+    logs = [_log(u) for w in (c, v) for u in (w, *(blur(w, width) for width in WIDTHS))]
+    X, D = X / bright, ((X - X0) / bright).square()
+    gw, gh = slopes(X)
+    local = (blur(X.square(), 2) - blur(X, 2).square()).clamp_min(0)
+    maps = [
         *logs,
-        2 * X / bright,
-        torch.log((X - X0).abs() / scale + 0.1),
-        torch.log((mean - X).abs() / scale + 0.01),
-        torch.full_like(X, few.K**-0.5),
+        _log(blur_along(v, ALIASED, -1)),
+        torch.log(away + 0.01),
+        _log(X.square(), 1e-3),
+        *(_log(u, DIM) for u in (D, *(blur(D, width) for width in WIDTHS), blur(gw, 1), blur(gh, 1), local)),
+        *(_log(blur_along(blur(u, 1), ALIASED, -1), DIM) for u in (D, gw)),
     ]
-    return torch.cat(inputs, dim=1), logs[-1], scale
+    numbers = [
+        torch.full_like(scale, few.K**-0.5),
+        torch.log((scale / bright).clamp(1e-6, 1e3)),
+        _log(typical(c)),
+        _log(typical(D), DIM),
+    ]
+    return torch.cat([*maps, *(number.expand_as(X) for number in numbers)], dim=1), logs[-1], scale
+
+
+def _log(power: Tensor, floor: float = FLOOR) -> Tensor:
+    return 0.5 * torch.log(power + floor)
+
+
+def slopes(X: Tensor) -> tuple[Tensor, Tensor]:
+    """Squared differences of neighbours along the columns' axis and along the rows', 0 at the far edge."""
+    gw, gh = torch.zeros_like(X), torch.zeros_like(X)
+    gw[..., :-1] = X.diff(dim=-1).square()
+    gh[..., :-1, :] = X.diff(dim=-2).square()
+    return gw, gh
 
 
 def typical(v: Tensor) -> Tensor:

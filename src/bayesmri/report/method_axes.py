@@ -11,9 +11,15 @@ from bayesmri.report.figure_style import BLUE, GREEN, GREY, ORANGE, finish
 
 Numbers = Mapping[str, Any]
 
-COLOURS = {"posterior": BLUE, "dropout": ORANGE, "variance": GREEN, "ensemble": "#8a5aa8"}
-OTHERS = ("#b0433f", "#5a9aa8", "#c9a227", "0.35")  # where a kind comes again
-KIND_NAMES = {"posterior": "Bayesian", "dropout": "MC dropout", "variance": "predicted σ", "ensemble": "ensemble"}
+COLOURS = {"posterior": BLUE, "dropout": ORANGE, "variance": GREEN, "ensemble": "#8a5aa8", "error": "#b0433f"}
+OTHERS = ("#5a9aa8", "#c9a227", "0.35")  # where a kind comes again
+KIND_NAMES = {
+    "posterior": "Bayesian",
+    "dropout": "MC dropout",
+    "variance": "predicted σ",
+    "ensemble": "ensemble",
+    "error": "typical error",
+}
 
 
 def colours(methods: Sequence[Numbers]) -> list[str]:

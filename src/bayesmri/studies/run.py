@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from bayesmri.errors import ConfigError
-from bayesmri.evaluation.request import ISOTROPIC, Request, members_of, named
+from bayesmri.evaluation.request import Request, members_of, named, prefixed
 from bayesmri.evaluation.table import data_files
 from bayesmri.io.atomic import atomic_paths, check_target
 from bayesmri.io.provenance import provenance
@@ -29,7 +29,7 @@ def run_study(
     if name not in STUDIES:
         raise ConfigError(f"no study is called {name!r}, expected one of {', '.join(STUDIES)}")
     request = settled(name, STUDIES[name], request)
-    sources = [Path(part) for model in request.models for part in members_of(model.removeprefix(ISOTROPIC))]
+    sources = [Path(part) for model in request.models for part in members_of(prefixed(model)[1])]
     sources += data_files(request.data) if request.data else []
     for path in (target, picture):
         check_target(path, *sources, force=force)

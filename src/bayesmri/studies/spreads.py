@@ -1,7 +1,8 @@
 """Every way to an image with σ̂ behind one door: posterior, dropout, a predicted variance, an ensemble of models.
 
-A text names one: a model, several joined by + for an ensemble, as runs/e1+runs/e2+runs/e3, or isotropic:MODEL for a
-model with one variance for all weights in the place of what it learned.
+A text names one: a model, several joined by + for an ensemble, as runs/e1+runs/e2+runs/e3, isotropic:MODEL for a model
+with one variance for all weights in the place of what it learned, or error:MODEL for one with its typical error, of a
+single reconstruction, in the place of σ̂.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bayesmri.errors import ModelError
 from bayesmri.evaluation.cohort import Loaded, load
-from bayesmri.evaluation.request import ISOTROPIC, JOIN, members_of
+from bayesmri.evaluation.request import ERROR, ISOTROPIC, JOIN, members_of
 from bayesmri.kspace import KSpace
 from bayesmri.model import solve
 from bayesmri.posterior.block_gaussian import BlockGaussian
@@ -22,12 +23,13 @@ from bayesmri.recon.reconstruct import Reconstruction, reconstruct
 from bayesmri.recon.request import Options
 from bayesmri.statistics import Moments
 
-SpreadKind = Literal["posterior", "dropout", "variance", "ensemble"]
+SpreadKind = Literal["posterior", "dropout", "variance", "ensemble", "error"]
 KINDS: dict[SpreadKind, str] = {
     "posterior": "Bayesian",
     "dropout": "Monte-Carlo dropout",
     "variance": "predicted variance",
     "ensemble": "ensemble",
+    "error": "typical error",
 }
 
 
@@ -77,7 +79,8 @@ class Spread:
         )
         if self.kind != "ensemble":
             result = reconstruct(kspace, options)
-            return replace(result, method=self.name)
+            std = result.error_std if self.kind == "error" else result.std
+            return replace(result, method=self.name, std=std)
         results = (reconstruct(kspace, replace(options, model=member.model)) for member in self.members)
         return replace(together(list(results)), method=self.name)
 
@@ -86,6 +89,8 @@ def spread(text: str) -> Spread:
     """The method that a text names; a model without any σ̂ is refused by its name."""
     if text.startswith(ISOTROPIC):
         return _isotropic(spread(text.removeprefix(ISOTROPIC)))
+    if text.startswith(ERROR):
+        return _typical(load(text.removeprefix(ERROR)))
     members = tuple(load(part) for part in members_of(text))
     if len(members) > 1:
         _check_members(members)
@@ -101,6 +106,14 @@ def _isotropic(learned: Spread) -> Spread:
         )
     model = replace(loaded.model, posterior=posterior.isotropic(), calibrations=())
     return replace(learned, name=f"{ISOTROPIC}{learned.name}", members=(replace(loaded, model=model),))
+
+
+def _typical(loaded: Loaded) -> Spread:
+    if loaded.model.error_head is None:
+        raise ModelError(
+            f"got {ERROR}{loaded.name}, which has no typical error; make one (bayesmri distill --what error)"
+        )
+    return Spread(f"{ERROR}{loaded.name}", "error", (loaded,))
 
 
 def together(results: Sequence[Reconstruction]) -> Reconstruction:
@@ -128,15 +141,16 @@ def together(results: Sequence[Reconstruction]) -> Reconstruction:
 
 
 def same_coils(spreads: Sequence[Spread]) -> Loaded:
-    """A model that takes data as all of them do."""
-    first = spreads[0].members[0]
-    for other in spreads[1:]:
-        if other.members[0].model.coils != first.model.coils:
+    """A model that takes data as all of them do; one with sensitivities takes what the others need."""
+    firsts = [s.members[0] for s in spreads]
+    fixed = [loaded for loaded in firsts if loaded.model.coils.mode != "sensitivities"] or firsts
+    for other in fixed[1:]:
+        if other.model.coils != fixed[0].model.coils:
             raise ModelError(
-                f"{other.name} takes coils otherwise than {spreads[0].name}: compare methods of the same coils, "
+                f"{other.name} takes coils otherwise than {fixed[0].name}: compare methods of the same coils, "
                 "so that all see the same data"
             )
-    return first
+    return fixed[0]
 
 
 def equal_samples(spreads: Sequence[Spread], samples: int, shape: tuple[int, int]) -> list[int]:
@@ -152,7 +166,8 @@ def _operations(loaded: Loaded, shape: tuple[int, int]) -> int:
     """Counted on tensors without numbers, which cost no time."""
     model = loaded.model
     theta = {name: w.detach().to("meta") for name, w in model.regularizer.weights().items()}
-    z = torch.zeros((1, model.coils.Q, *shape), dtype=torch.complex64, device="meta")
+    Q = 1 if model.coils.mode == "sensitivities" else model.coils.Q  # R sees one image, however many coils
+    z = torch.zeros((1, Q, *shape), dtype=torch.complex64, device="meta")
     mask = torch.ones(shape[1], dtype=torch.bool, device="meta")
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         solve(z, mask, model.regularizer.bind(theta), model.scheme)

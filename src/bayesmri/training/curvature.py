@@ -18,6 +18,7 @@ from bayesmri.errors import ModelError
 from bayesmri.metrics import K2
 from bayesmri.model import Model
 from bayesmri.posterior.predictor import blur
+from bayesmri.posterior.triangular import dense
 from bayesmri.regularizers.base import ParametricRegularizer
 from bayesmri.training.loss import LossConfig
 
@@ -80,3 +81,9 @@ def _variance(X: Tensor) -> Tensor:
 def total_curvature(H: Mapping[str, Tensor]) -> float:
     """tr H over all kernels: how curved J is in all of them together."""
     return float(sum(h.diagonal(dim1=-2, dim2=-1).sum() for h in H.values()))
+
+
+def quadratic(H: Mapping[str, Tensor], L: Mapping[str, Tensor]) -> float:
+    """tr LᵀHL: the pull on L if X were linear in θ over its whole width."""
+    blocks = {name: dense(l.detach()).double() for name, l in L.items()}
+    return float(sum((l.mT @ H[name] @ l).diagonal(dim1=-2, dim2=-1).sum() for name, l in blocks.items()))

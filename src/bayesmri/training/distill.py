@@ -17,10 +17,14 @@ from torch import Tensor
 from bayesmri.data.dataset import generator
 from bayesmri.errors import ConfigError, DataError
 from bayesmri.model import Model
-from bayesmri.posterior.predictor import Few, Predictor, PredictorConfig, fit_kappa
+from bayesmri.posterior.predictor import Few, Predictor, PredictorConfig, features, fit_kappa
 from bayesmri.training.drawn import Drawn
 
 TARGET = 2  # draws at least that the predictor does not see: fewer have no variance
+ROWS = 64  # of a slice that an update sees: missing lines fold along rows, what lies far above says little
+PIXELS = 1000  # of every slice, for the regression
+ROUNDS = 12  # of Newton's method
+RIDGE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,9 @@ def distill(
     """
     known = list(elements)
     settings = PredictorConfig(config.features, kappa=_kappa(known), most=config.few)
-    predictor = Predictor(settings, generator(config.seed, "predictor")).to(device)
+    predictor = Predictor(settings, generator(config.seed, "predictor"))
+    regress(predictor, known, config, generator(config.seed, "regression"))
+    predictor = predictor.to(device)
 
     def loss(step: int) -> Tensor:
         rng = generator(config.seed, "update", step)
@@ -112,12 +118,40 @@ def pick(elements: Sequence[Drawn], n: int, rng: torch.Generator) -> list[Drawn]
 
 
 def task(one: Drawn, config: DistillConfig, rng: torch.Generator, device: torch.device | str) -> tuple[Few, Tensor]:
-    """K draws of a slice, turned over at random, and the variance of the other draws, 1/(n − 1)."""
+    """K draws of some rows of a slice, turned over at random, and the variance of the other draws, 1/(n − 1)."""
     K = int(torch.randint(2, min(config.few, one.N - TARGET) + 1, (1,), generator=rng))
     order = torch.randperm(one.N, generator=rng)
+    one = one.rows(int(torch.randint(max(0, one.Y.shape[-2] - ROWS) + 1, (1,), generator=rng)), ROWS)
     turned = one.flip([side for side in (-1, -2) if torch.rand(1, generator=rng) < 0.5]).to(device)
     others = turned.deviations[:, order[K:].to(device)].float()
     return turned.few(order[:K].to(device)), others.var(dim=1, correction=1)
+
+
+@torch.no_grad()
+def regress(predictor: Predictor, elements: Sequence[Drawn], config: DistillConfig, rng: torch.Generator) -> None:
+    """Centre and width of every feature, and a, b with the least ½(ln s + v/s) over pixels of all slices, by Newton."""
+    rows, starts, targets = [], [], []
+    for one in elements:
+        few, v = task(one.slice(0), config, rng, "cpu")
+        inputs, start, scale = features(few)
+        places = torch.randint(v[0].numel(), (PIXELS,), generator=rng)
+        rows.append(inputs[0].flatten(1)[:, places].T.double())
+        starts.append(start.flatten()[places].double())
+        targets.append((v[:, None] / scale.square()).flatten()[places].double())
+    phi, start, v = torch.cat(rows), torch.cat(starts), torch.cat(targets)
+    predictor.centre.copy_(phi.mean(dim=0).float().view_as(predictor.centre))
+    predictor.width.copy_(phi.std(dim=0).clamp_min(0.05).float().view_as(predictor.width))
+    A = predictor.centred(phi.float()[:, :, None, None])[:, :, 0, 0].double()
+    A = torch.cat([A, torch.ones(len(A), 1, dtype=A.dtype)], dim=1)
+    weight = torch.exp(2 * start) / torch.exp(2 * start).mean()
+    curved = (A.T * weight) @ A + RIDGE * len(A) * torch.eye(A.shape[1], dtype=A.dtype)
+    found = torch.zeros(A.shape[1], dtype=A.dtype)
+    for _ in range(ROUNDS):
+        # of a term: slope 1 − v/s, curvature 2 where v is s; far from there a step is cut
+        off = (v * torch.exp(-2 * (start + A @ found)) - 1).clamp(max=3.0)
+        found = found + 0.5 * torch.linalg.solve(curved, A.T @ (weight * off))
+    predictor.linear.copy_(found[:-1].float().view_as(predictor.linear))
+    predictor.bias.copy_(found[-1].float())
 
 
 def likelihood(predictor: Predictor, few: Few, v: Tensor) -> Tensor:

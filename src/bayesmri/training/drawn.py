@@ -65,6 +65,12 @@ class Drawn:
         power = self.coil_distance[:, chosen].float().square().mean(dim=1)
         return Few(self.seen.at_mean, self.seen.zero_filled, mean, d.var(dim=1, correction=0), power, len(chosen))
 
+    def rows(self, first: int, n: int) -> "Drawn":
+        """n rows from the first on, or what there is of them."""
+        parts = ((part[..., first : first + n, :] if part.ndim > 1 else part) for part in self.seen)
+        rest = (part[..., first : first + n, :] for part in (self.Y, self.deviations, self.coil_distance))
+        return Drawn(Evidence(*parts), *rest)
+
     def flip(self, axes: list[int]) -> "Drawn":
         """Turned over along these of the axes −2 and −1."""
         Y, d, c = (part.flip(axes) for part in (self.Y, self.deviations, self.coil_distance))

@@ -10,9 +10,9 @@ from torch import Tensor
 from bayesmri.data.dataset import generator
 from bayesmri.errors import ConfigError
 from bayesmri.model import Model
-from bayesmri.posterior.error_head import FAR, ErrorHead, ErrorHeadConfig, features
+from bayesmri.posterior.error_head import ErrorHead, ErrorHeadConfig, features
 from bayesmri.posterior.evidence import Evidence
-from bayesmri.posterior.predictor import typical
+from bayesmri.posterior.predictor import FAR, typical
 from bayesmri.training.distill import fit, pick
 from bayesmri.training.drawn import Drawn
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bayesmri.errors import OutputError
 from bayesmri.io.inputs import input_files
 from bayesmri.machine.processes import Process, ended, this_process
+from bayesmri.machine.scratch import out_of_sight
 
 # hidden; whose it is (where, number, start), and a number drawn by lot, before the end of the target's name
 TEMPORARY = re.compile(r"\.([0-9a-f]{8})-(\d{1,10})-(\d{1,20})-[0-9a-f]{8}\.")
@@ -108,7 +109,10 @@ def check_target(path: Path, *sources: Path, force: bool = False) -> None:
 def check_values(name: str, array: NDArray[np.generic]) -> None:
     """No output holds a NaN or an Inf; found slice by slice, without a copy of the whole array."""
     parts = array if array.ndim > 2 else (array,)
-    bad = sum(int(part.size - np.count_nonzero(np.isfinite(part))) for part in parts)
+    bad = 0
+    for part in parts:
+        bad += int(part.size - np.count_nonzero(np.isfinite(part)))
+        out_of_sight(array)
     if bad:
         raise OutputError(f"{name} holds {bad} NaN or Inf values: nothing was written; the reconstruction diverged")
 

@@ -19,6 +19,7 @@ from bayesmri.io.integrity.together import SET, set_text
 from bayesmri.io.safe_h5 import MESSAGES
 from bayesmri.io.write_header import fastmri_header
 from bayesmri.kspace import Header, KSpace
+from bayesmri.machine.scratch import LARGE, out_of_sight
 from bayesmri.messages import NOTHING, Messages
 
 Array = NDArray[np.generic]
@@ -90,7 +91,7 @@ def _write(
         try:
             with h5py.File(disk, "w") as file:
                 for name, array in stored.items():
-                    file.create_dataset(name, data=array).attrs.update((about or {}).get(name, {}))
+                    _write_array(file, name, array).attrs.update((about or {}).get(name, {}))
                     disk.check()
                 if xml is not None:
                     file.create_dataset("ismrmrd_header", data=xml)
@@ -101,6 +102,17 @@ def _write(
                 seal(file)
         finally:  # whatever HDF5 makes of it, this is the reason
             disk.check()
+
+
+def _write_array(file: Any, name: str, array: Array) -> Any:
+    """Slice by slice, so that what waits on the disk is never in memory as a whole."""
+    if array.ndim < 3 or array.nbytes < LARGE:
+        return file.create_dataset(name, data=array)
+    stored = file.create_dataset(name, shape=array.shape, dtype=array.dtype)
+    for s, part in enumerate(array):
+        stored[s] = part
+        out_of_sight(array)
+    return stored
 
 
 def name_files(path: Path, made: Mapping[str, Path]) -> None:

@@ -37,9 +37,11 @@ def compress_coils(z: Tensor, Q: int, matrix: Tensor | None = None) -> Tensor:
     if Q < 1:
         raise ConfigError(f"got a request for {Q} virtual coils, expected at least 1")
     matrix = compression_matrix(coil_gram(z)) if matrix is None else matrix
-    virtual = torch.einsum("vq,...qhw->...vhw", matrix[:Q], z)
-    missing = Q - virtual.shape[-3]
-    return torch.nn.functional.pad(virtual, (0, 0, 0, 0, 0, missing)) if missing > 0 else virtual
+    virtual = z.new_zeros(*z.shape[:-3], Q, *z.shape[-2:])
+    some = min(Q, len(matrix))
+    for coils, to in zip(_slices(z), virtual.view(-1, Q, z.shape[-2] * z.shape[-1]), strict=True):
+        to[:some] = matrix[:some] @ coils  # slice by slice: at once it would take twice the memory
+    return virtual
 
 
 def emulated_weights(y: Tensor, *, iterations: int = 100) -> Tensor:

@@ -198,8 +198,10 @@ def reconstruct_file(
     seen = seen_since(before, inputs)
     from bayesmri.recon.work import reconstruct_to
 
+    held = [kspace]
+    del kspace  # a volume that is undersampled on the way is not kept beside what is left of it
     return reconstruct_to(
-        kspace,
+        held.pop(),
         targets,
         options,
         sampling,

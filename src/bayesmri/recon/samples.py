@@ -1,4 +1,4 @@
-"""N samples of every slice, kept as mean and standard deviation: memory follows the volume, not N."""
+"""N samples of every slice, kept as mean and standard deviation; what large volumes leave of them waits on the disk."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bayesmri.complexes import rss
+from bayesmri.machine.scratch import out_of_sight, room
 from bayesmri.posterior.predictor import Few, Predictor
 from bayesmri.statistics import Summary, summarize
 
@@ -40,10 +41,10 @@ class Sampled:
         return Sampled(
             mean=np.empty(image, np.float32),
             std=np.empty(image, np.float32),
-            kspace_mean=np.empty(grid, np.complex64),
-            kspace_std=np.empty(grid, np.float32),
-            coil_std=np.empty(grid, np.float32),
-            samples=np.empty((grid[0], keep, *shape), np.float32) if keep else None,
+            kspace_mean=room(grid, np.complex64),
+            kspace_std=room(grid, np.float32),
+            coil_std=room(grid, np.float32),
+            samples=room((grid[0], keep, *shape), np.float32) if keep else None,
         )
 
     def fill(self, s: int, samples: Iterable[Tensor], *, window: Window, estimate: Estimate | None = None) -> Tensor:
@@ -72,6 +73,9 @@ class Sampled:
         self.kspace_mean[s] = _numpy(found.u.mean)
         self.kspace_std[s] = _numpy(found.u.std())
         self.coil_std[s] = _numpy(found.x.std())
+        for whole in (self.kspace_mean, self.kspace_std, self.coil_std, self.samples):
+            if whole is not None:
+                out_of_sight(whole)
         return std
 
     def _kept(self, s: int, samples: Iterable[Tensor], window: Window) -> Iterator[Tensor]:
@@ -110,6 +114,7 @@ def column_std(kspace_std: NDArray[np.float32], mask: NDArray[np.bool_]) -> tupl
     axes = (0, 1) if mask.ndim == 1 else 0
     for part in kspace_std:
         power += np.mean(np.square(part, dtype=np.float64), axis=axes) / len(kspace_std)
+    out_of_sight(kspace_std)
     missing = None if mask.all() else float(np.sqrt(power[~mask].mean()))
     return float(np.sqrt(power[mask].mean())), missing
 

@@ -26,7 +26,9 @@ def check_finite(what: str, values: "Tensor | ArrayLike", method: Method, s: int
 
 def zero_filled(kspace: KSpace) -> Images:
     """X₀ = RSS(F⁻¹z) of every slice, of all coils."""
-    start = np.stack([rss(ifft2c(torch.from_numpy(z))).numpy() for z in kspace.z])
+    start = np.empty((len(kspace.z), *kspace.z.shape[2:]), np.float32)
+    for s, z in enumerate(kspace.z):
+        start[s] = rss(ifft2c(torch.from_numpy(z))).numpy()
     if not start.max() > 0:
         raise DataError("k-space is zero everywhere: there is nothing to reconstruct")
     if not np.isfinite(start).all():

@@ -123,7 +123,10 @@ def fully_sampled_image(u: NDArray[np.complex64]) -> NDArray[np.float32]:
     def image(part: NDArray[np.complex64]) -> torch.Tensor:
         return rss(ifft2c(torch.from_numpy(part)))
 
-    return np.stack([image(part).numpy() for part in u])
+    images = np.empty((len(u), *u.shape[2:]), np.float32)  # first: between the coils' it would tear holes into memory
+    for s, part in enumerate(u):
+        images[s] = image(part).numpy()
+    return images
 
 
 def _drawn(shape: int | tuple[int, int], sampling: Sampling) -> NDArray[np.bool_]:

@@ -126,6 +126,7 @@ def reconstruct_to(
     if sampling is not None:
         whole, kspace = kspace, as_sampled(kspace, sampling)
         known += mask_messages(kspace.encoded_mask) + left_out(whole, kspace)
+        del whole
     options, choice = chosen(options, kspace)
     check_spread(options.samples)
     steps = max(1, options.samples) + (N_FOLDS if options.check else 0)

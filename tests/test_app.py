@@ -24,12 +24,13 @@ from bayesmri.app.child import Child, ChildError
 from bayesmri.app.jobs import Jobs
 from bayesmri.app.library import Library, OutsideError, free_name, plain_name
 from bayesmri.app.origin import origin_of
-from bayesmri.app.settings import settings
+from bayesmri.app.settings import Settings, settings
 from bayesmri.cli import main
 from bayesmri.errors import ConfigError, DataError, FormatError
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.files import reconstruct_file
 from bayesmri.recon.request import Options
+from doc_commands import commands
 from report_files import write_recon
 
 
@@ -93,6 +94,22 @@ def test_a_file_is_shown_at_once_and_its_folder_given(folder: Path) -> None:
     found = settings([folder / "full.h5"], token=TOKEN)
     assert found.folders == (folder.resolve(),)
     assert found.address(1).endswith(f":1/{TOKEN}/#0/full.h5")
+
+
+def test_the_commands_of_the_docs_start_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but serving for ever, which other tests see."""
+    begun: list[Settings] = []
+    monkeypatch.setattr("bayesmri.app.serve.serve", lambda chosen, *, show, say: begun.append(chosen))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scans").mkdir()
+    write_recon(tmp_path / "scans" / "scan.recon.h5")
+    asked = [words[1:] for words in commands("app.md") if words[0] == "bayesmri"]
+    assert len(asked) == 4
+    for words in asked:
+        assert main(words) == 0
+    assert {one.folders for one in begun} == {(tmp_path.resolve() / "scans",)}
+    assert [one.first for one in begun] == ["", "scan.recon.h5", "", ""]
+    assert begun[3].host == "0.0.0.0"
 
 
 def test_the_command_refuses_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

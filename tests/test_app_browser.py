@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 
 from app_files import running, small_scan
+from bayesmri.benchmarks.browser import CHROMIUM, PATIENCE, chromium
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.files import reconstruct_file
 from bayesmri.recon.request import Options
-from browsing import CHROMIUM, PATIENCE, chromium
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: see the extra dev")
 pytest.importorskip("starlette", reason="the extra app is not installed")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bayesmri.benchmarks.browser import CHROMIUM, PATIENCE, chromium
 from bayesmri.recon.page import report_file
-from browsing import CHROMIUM, PATIENCE, chromium
 from report_files import SLICES, H, N, W, arrays, volume, write_recon
 from test_report_page import hostile
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesmri import zoo
-from bayesmri.app.child import Child
+from bayesmri.app.child import Child, ChildError
 from bayesmri.app.jobs import Job, Jobs
 from bayesmri.app.library import DROP, Library, free_name, keep
 from bayesmri.app.settings import Settings
@@ -108,6 +108,8 @@ class House:
             reader = Child("bayesmri.app.looking", "the process that reads files")
             try:
                 return entry | {"inspection": await reader.ask("inspect", path=str(path))}
+            except ChildError as error:  # whoever dropped it knows its name only
+                raise ChildError(str(error).replace(str(path), path.name)) from error
             finally:
                 await reader.end()
 

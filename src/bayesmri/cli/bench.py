@@ -18,6 +18,7 @@ def bench(
     threads: Whole | None = None,
     memory: bool = True,
     uncertainty: bool = False,
+    app: bool = False,
     model: str | None = None,
     data: Path | None = None,
     acceleration: float | None = None,
@@ -38,8 +39,11 @@ def bench(
         Also measure the memory of a training step (Linux only).
     uncertainty
         Measure instead what a standard-deviation map costs and how wrong it is, by exact samples and by the fast route.
+    app
+        Measure instead what one waits for in `bayesmri app`, in seconds, in a real browser.
     model
-        For that: a run folder, a model's .json file or a shipped name; the first with a fast route unless given.
+        For --uncertainty: a run folder, a model's .json file or a shipped name; the first with a fast route unless
+        given.
     data
         For that: a folder or file of fully sampled volumes; the demo's head slice unless given.
     acceleration
@@ -56,6 +60,11 @@ def bench(
     asked = {"model": model, "data": data, "acceleration": acceleration}
     asked |= {"slices": slices, "reference": reference, "seed": seed}
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    if app:
+        if uncertainty or given:
+            raise ConfigError("got --app with options of another benchmark, expected it alone; leave the others out")
+        waits(repeats, json=json)
+        return
     if uncertainty:
         trade_off(replace(Trial(), **given), threads=threads, json=json)
         return
@@ -88,6 +97,20 @@ def bench(
     )
     if result["train_memory_S15_over_S5"] is not None:
         print(f"training at S = 15 takes {result['train_memory_S15_over_S5']:.2f} times the memory of S = 5")
+
+
+def waits(repeats: int, *, json: bool) -> None:
+    """What one waits for in the application."""
+    from bayesmri.benchmarks.app import app_speed
+
+    result = app_speed(repeats, say=lambda text: print(text, file=sys.stderr, flush=True))
+    if json:
+        print_json(result)
+        return
+    print(f"the page is there in {result['app_page_load_seconds']:.2f} s")
+    print(f"the next slice is painted in {result['app_slice_paint_ms']:.0f} ms")
+    print(f"a planted lesion is answered in {result['app_plant_seconds']:.1f} s", end="")
+    print(f", the first in {result['app_first_plant_seconds']:.1f} s (256x256, 8 coils)")
 
 
 def trade_off(trial: Trial, *, threads: int | None, json: bool) -> None:

@@ -83,6 +83,7 @@ async function begin() {
   element("folders").textContent = `Files from ${about.folders.join(", ")}; nothing else is read. All of it stays on this machine.`;
   listen();
   await listFiles();
+  performance.mark("ready");
   document.body.dataset.ready = "true";
   const key = decodeURIComponent(location.hash.slice(1));
   if (key) await openKey(key).catch(() => { location.hash = ""; });

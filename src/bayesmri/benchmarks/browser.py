@@ -1,4 +1,4 @@
-"""A real Chromium, for tests of pages."""
+"""An installed Chromium, driven by Playwright, which the extra dev installs; none is downloaded."""
 
 import os
 import shutil

@@ -49,7 +49,6 @@ MEASURED = (
     "measured k-space of ten volumes: 0.055 T heads (bispmri/Ultra-low-field-MRI-Scanner, CC0), a sagittal head, and "
     "heads by arrays of 7, 8 and 32 coils (MIT; the last is a measured image times its measured maps)"
 )
-FORMER = "measured k-space of eight of these volumes, as one coil"
 EVERYTHING = (
     f"{MEASURED}; and magnitude images of a head (TCIA VS-SEG, CC BY 4.0), a knee (NVIDIA/DALI_extra, Apache-2.0), "
     "hearts (Sunnybrook Cardiac Data, CC0) and chests (yangyan92/Deep-ADMM-Net, MIT), with simulated phase and noise"
@@ -84,7 +83,7 @@ PLANS: dict[str, Plan] = {
     "holdout": Plan("everything", {"slices": 1, "accelerations": (4.0, 8.0)}, models=("tdv-r4", "tdv-r8")),
     "hallucination": Plan("measured", {"samples": 16, "slices": 1}, charts=True),
     "visibility": Plan("everything", {"samples": 4, "slices": 4, "track": "single"}),
-    "compare": Plan("numbers", about=f"{FORMER}, by a former model of one coil and networks that are not shipped"),
+    "compare": Plan("numbers", about=f"{MEASURED}, as one coil, by tdv-r4 and a U-Net with σ² that is not shipped"),
     "entropy": Plan("numbers", about=f"{MEASURED}, by tdv-r4 with L in closed form for five values of β, and without"),
     "acceleration": Plan("measured", {"samples": 8, "slices": 1}),
     "kspace": Plan("head", {"samples": 16}),

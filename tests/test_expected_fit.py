@@ -142,3 +142,23 @@ def test_a_relative_bound_comes_with_the_check_and_only_then(
         rmse = checked["reconstruction"].attrs["expected_rmse"]
         width = checked["uncertainty_std"][()] + 0.2 * rmse
         np.testing.assert_allclose(bound[()], bound.attrs["factor"] * width, rtol=1e-5)
+
+
+def test_a_relative_bound_is_told_beside_the_plain_one(
+    model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the same reconstructions: what the plain calibration of the same data says of itself."""
+    argv = ["calibrate", str(model), "--data", str(data), "--level", "0.8", "--samples", str(N), "--acceleration", "3"]
+    assert main([*argv, "-o", str(tmp_path / "plain.json"), "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert main([*argv, "-o", str(tmp_path / "both.json"), "--relative", "--json"]) == 0
+    both = json.loads(capsys.readouterr().out)
+    assert "plain" not in plain
+    for key in ("of", "least", "most", "mean_bound"):
+        assert both["plain"][key] == pytest.approx(plain["spread"][key])
+    assert both["spread"]["least"] == min(row["held_out"] for row in both["rows"])
+    assert both["spread"] != {key: both["plain"][key] for key in both["spread"]}
+    assert main([*argv, "-o", str(tmp_path / "said.json"), "--relative"]) == 0
+    said = capsys.readouterr().out
+    assert "relative: " in said
+    assert "not relative: " in said

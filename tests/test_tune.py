@@ -9,9 +9,12 @@ import torch
 
 import bayesmri
 from bayesmri.bounds.left_out import folds
-from bayesmri.checkpoint import save_model
+from bayesmri.checkpoint import load_model, save_model
 from bayesmri.cli import main
 from bayesmri.errors import ConfigError
+from bayesmri.evaluation.cohort import rules
+from bayesmri.evaluation.request import Request
+from bayesmri.evaluation.table import fully_sampled, sampling_of
 from bayesmri.kspace import Header, KSpace
 from bayesmri.physics.fourier import fft2c
 from bayesmri.recon.files import PhantomRequest, simulate_file
@@ -19,7 +22,8 @@ from bayesmri.recon.method import make_method
 from bayesmri.recon.reconstruct import scan_of
 from bayesmri.recon.request import Options
 from bayesmri.recon.tune import FACTORS, FOLDS, LONGER, tuned
-from study_runs import tiny
+from bayesmri.recon.undersample import undersample
+from study_runs import save_heads, tiny
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +94,26 @@ def test_what_has_no_steps_is_refused_and_too_few_lines_are_told(full: Path) -> 
     result = bayesmri.reconstruct(few, tiny(), tune=True)
     assert result.tuned is None
     assert "nothing was tuned" in result.notes[-1]
+
+
+def test_the_study_compares_tuned_with_untuned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its rows are what `recon` makes of the same scan with and without --tune."""
+    data = save_heads(tmp_path / "heads", 2, shape=(40, 64))
+    save_model(tmp_path / "plain.json", tiny(width=None))
+    words = ["study", "tuning", "--model", str(tmp_path / "plain.json"), "--data", str(data), "--acceleration", "3"]
+    assert main([*words, "-o", str(tmp_path / "out")]) == 0
+    assert "single-coil, R = 3" in capsys.readouterr().out
+    record = json.loads((tmp_path / "out" / "tuning.json").read_text())
+    assert (tmp_path / "out" / "tuning.png").stat().st_size > 1000
+    gains = [row["tuned_psnr"] - row["psnr"] for row in record["rows"]]
+    (group,) = record["groups"].values()
+    assert group["gain"] == pytest.approx(np.mean(gains))
+    assert group["gaining"] == sum(gain > 0 for gain in gains)
+    row = record["rows"][0]
+    request = Request(("plain",), data, (3.0,), track="single")
+    path = data / row["file"]
+    kspace = undersample(fully_sampled(path, rules(request)), sampling_of(path, 3.0, rules(request)))
+    result = bayesmri.reconstruct(kspace, load_model(tmp_path / "plain.json"), tune=True)
+    assert result.tuned is not None
+    assert (result.tuned.rho_factor, result.tuned.steps) == (row["rho_factor"], row["steps"])
+    assert result.metrics().psnr == pytest.approx(row["tuned_psnr"], abs=1e-3)

@@ -151,6 +151,15 @@ def _say_expected(made: dict[str, Any]) -> None:
         print(f"wrote {path}")
 
 
+def _spread(name: str, found: dict[str, Any]) -> str:
+    """How alike subjects are covered, and how wide the bound is."""
+    turn = "left out in turn" if found["of"] == "held_out" else "none left out"
+    least, most = (percent(found[key], ".1f") for key in ("least", "most"))
+    return (
+        f"{name}: {least} to {most} % by subject, {turn}; mean width {100 * found['mean_bound']:.2f} % of the maximum"
+    )
+
+
 def _say(made: dict[str, Any]) -> None:
     setting = made["setting"]
     print(
@@ -167,6 +176,9 @@ def _say(made: dict[str, Any]) -> None:
     print(f"covered: {shares['coverage']} % on average, {shares['worst']} % of the worst subject{held}")
     if made["region"] == "everywhere" and "in_foreground" in shares:
         print(f"covered in the foreground alone: {shares['in_foreground']} % on average (--region foreground)")
+    print(_spread("relative" if made["relative"] else "by subject", made["spread"]))
+    if "plain" in made:
+        print(_spread("not relative", made["plain"]))
     print(f"promise: {made['guarantee']}")
     for path in made["outputs"]:
         print(f"wrote {path}")

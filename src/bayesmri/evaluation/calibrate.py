@@ -2,14 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bayesmri.bounds.bound import Calibration, Setting, percent
+from bayesmri.bounds.bound import FLOOR, Calibration, Setting, percent
 from bayesmri.bounds.conformal import (
     OVERSHOOT,
     ROUNDING,
@@ -89,7 +89,7 @@ def calibrate(
     R = wanted.acceleration if wanted.acceleration is not None else loaded.model.acceleration or 4.0
     request = wanted.request(loaded.name, R)
     _count_first(wanted, R, request)
-    subjects, files, skipped = _gathered(loaded, wanted, request, progress)
+    subjects, plain, files, skipped = _gathered(loaded, wanted, request, progress)
     setting = Setting(
         acceleration=R,
         mask=mask_kind(wanted.mask),
@@ -110,16 +110,34 @@ def calibrate(
     found, rows = fitted(subjects, wanted, setting, left_out=skipped)
     found = replace(found, provenance=origin)
     warnings = _warnings(found) + _seen_before(loaded.model, [path.name for path in files])
-    return found, {**_facts(found), "rows": rows, "skipped": skipped, "warnings": warnings}
+    facts = {**_facts(found), "spread": spread_of(rows), "rows": rows, "skipped": skipped, "warnings": warnings}
+    if plain is not None:
+        other = replace(wanted, relative=False, floor=FLOOR)
+        _, beside = fitted(plain, other, setting, left_out=skipped)
+        facts |= {"plain": {**spread_of(beside), "floor": FLOOR}, "plain_rows": beside}
+    return found, facts
+
+
+def spread_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """JSON values: the least and most covered subject, each left out in turn where they are enough, and the mean of the
+    subjects' mean bounds over the truth's maximum.
+    """
+    key = "held_out" if all(row["held_out"] is not None for row in rows) else "coverage"
+    covered = [row[key] for row in rows]
+    width = math.fsum(row["mean_bound"] for row in rows) / len(rows)
+    return {"of": key, "least": min(covered), "most": max(covered), "mean_bound": width}
 
 
 def _gathered(
     loaded: "Loaded", wanted: Wanted, request: Request, progress: Progress | None
-) -> tuple["Subjects", dict[Path, int], list[str]]:
-    """The subjects, the files that they came from with the coils of each, and what had to be left out."""
+) -> tuple["Subjects", "Subjects | None", dict[Path, int], list[str]]:
+    """The subjects, the same for a bound that is not relative where one is asked for that is, the files that they came
+    from with the coils of each, and what had to be left out.
+    """
 
     (R,) = request.accelerations
     volumes, subjects = Volumes(request), Subjects(wanted.floor, wanted.by_file, wanted.relative, wanted.of)
+    plain = Subjects(FLOOR, wanted.by_file, spread=wanted.of) if wanted.relative else None
     files: dict[Path, int] = {}
     with counted(progress, request) as advance:
 
@@ -138,6 +156,8 @@ def _gathered(
                 if isinstance(result, BayesMRIError):
                     raise result
                 subjects.add(path, result)
+                if plain is not None:
+                    plain.add(path, result)
             except (DataError, MaskError, ShapeError) as error:
                 volumes.skipped.append(f"{path.name}: {error}")
                 continue
@@ -145,7 +165,7 @@ def _gathered(
             advance()
     if not files:
         raise DataError(f"no volume in {wanted.data} can be calibrated with: {'; '.join(volumes.skipped[:3])}")
-    return subjects, files, volumes.skipped
+    return subjects, plain, files, volumes.skipped
 
 
 def fitted(

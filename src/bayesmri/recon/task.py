@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from bayesmri.errors import ConfigError
 from bayesmri.io.geometry import center_window
 from bayesmri.kspace import KSpace
-from bayesmri.physics.data_terms import DataTerm
+from bayesmri.physics.data_terms import Coupled, DataTerm
 from bayesmri.physics.espirit import FEWEST
 from bayesmri.physics.measured import central_lines, measured_lines
 from bayesmri.physics.sense import sensitivity_sets
@@ -73,10 +74,21 @@ class Task:
         return D if self.maps is not None or self._lines() >= FEWEST else self.method.refine(D)
 
     def scan(self) -> Scan:
-        """The same, to be reconstructed again from some of its lines."""
+        """The same, to be reconstructed again from some of its lines.
+
+        Sensitivities stay those of all lines: what is asked is what the image lacks, and to learn them anew from fewer
+        lines is no part of that.
+        """
+        whole = lru_cache(maxsize=1)(self.begin)
 
         def begin(s: int, lines: Tensor) -> DataTerm:
-            return replace(self, mask=lines.to(self.method.device)).begin(s)
+            mask = lines.to(self.method.device)
+            if self.method.prepare_maps is None:
+                return replace(self, mask=mask).begin(s)
+            D = whole(s)
+            if isinstance(D, Coupled):
+                return replace(D, z=D.z * mask, mask=mask)
+            return self.method.begin(D.z * mask, mask, None)
 
         def solve(s: int, lines: Tensor) -> Tensor:
             return self.method.solve(begin(s, lines))[0] * self.factor

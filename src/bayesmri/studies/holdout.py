@@ -41,7 +41,7 @@ def holdout_study(request: Request, progress: Progress | None) -> Outcome:
     """Every volume as one coil and as an array, at every R by the model of the nearest R, at μ."""
     models = [load(name) for name in request.models]
     rows: list[Row] = []
-    found = {track: Volumes(replace(request, track=track)) for track in _tracks(models, request)}
+    found = {track: Volumes(replace(request, track=track)) for track in tracks_of(models, request)}
     skipped: list[str] = []
     with counted(progress, replace(request, models=("",) * len(found))) as advance:
         for track, volumes in found.items():
@@ -72,7 +72,8 @@ def nearest(models: Sequence[Loaded], R: float) -> Loaded:
     return min(models, key=lambda loaded: abs(math.log(R / (loaded.model.acceleration or 4.0))))
 
 
-def _tracks(models: Sequence[Loaded], request: Request) -> tuple[Track, ...]:
+def tracks_of(models: Sequence[Loaded], request: Request) -> tuple[Track, ...]:
+    """The one asked for, or else all that the models take."""
     if request.track is not None:
         return (request.track,)
     only_one = any(loaded.model.coils.mode == "raw" and loaded.model.coils.Q == 1 for loaded in models)

@@ -27,6 +27,12 @@ STUDIES: dict[str, Kind] = {
         several_models=True,
         draws=False,
     ),
+    "tuning": Kind(
+        "what is gained where left-out lines of a scan choose ρ and the number of steps",
+        several_accelerations=True,
+        several_models=True,
+        draws=False,
+    ),
     "hallucination": Kind(
         "structures planted and erased: is the standard deviation large where they come out wrong?",
         several_models=True,

@@ -19,11 +19,15 @@ from bayesmri.cli import main
 from bayesmri.data.phantom import PhantomSpec, phantom
 from bayesmri.errors import ConfigError, DataError
 from bayesmri.kspace import Header, KSpace
-from bayesmri.physics.data_terms import Channels, DataTerm
+from bayesmri.physics.data_terms import Channels, Coupled, DataTerm
 from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.physics.mask import equispaced_mask, random_mask
 from bayesmri.physics.scene import loop_sensitivities, smooth_phase
 from bayesmri.recon.check import Checker, Scan, holdout_energy, noise_variance, phase_coherence
+from bayesmri.recon.method import make_method
+from bayesmri.recon.reconstruct import scan_of
+from bayesmri.recon.request import Options
+from bayesmri.runs import locate
 from study_runs import tiny
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "val" / "raw"
@@ -112,6 +116,41 @@ def test_the_share_lost_is_found_where_it_follows_the_formula() -> None:
     assert found is not None
     actual = (power * lost(nearness(mask)))[~mask].sum()
     assert found.energy[~mask].sum() == pytest.approx(actual, rel=0.1)
+
+
+def test_what_no_scan_has_on_a_missing_line_is_an_error() -> None:
+    """A reconstruction that puts a hundred times the usual power on one of them, and one that does not."""
+    mask = lines(160, 4).numpy()
+    power = (np.abs(np.arange(160) - 80) / 160 + 0.02) ** -2
+    known, residual = np.where(mask, power, 0), np.where(folds(mask) >= 0, 0.3 * power, 0)
+    plain, usual = (lost_share(known, residual, mask, folds(mask), filled=f) for f in (None, power))
+    assert plain is not None
+    assert usual is not None
+    np.testing.assert_array_equal(usual.energy, plain.energy)
+    c = int(np.flatnonzero(~mask)[-1])
+    invented = lost_share(known, residual, mask, folds(mask), filled=np.where(np.arange(160) == c, 100, 1) * power)
+    assert invented is not None
+    added = (invented.energy - plain.energy)[~mask]
+    assert added.sum() == pytest.approx(100 * power[c] - 4 * plain.power[c])
+    assert np.count_nonzero(added) == 1
+
+
+def test_sensitivities_stay_when_lines_are_left_out() -> None:
+    """Of few central lines, where they are refined with the image, and of many."""
+    x = truth((48, 64), Q=3)
+    model = load_model(locate(Path("tdv-r4")))
+    method = make_method(Options(model=model))
+    for lines_of in (4, 10):
+        mask = equispaced_mask(64, 4, center_fraction=lines_of / 64, offset=0, rng=rng())
+        z = (measured(x) * mask)[None].numpy().astype(np.complex64)
+        scan = scan_of(KSpace(z, mask.numpy(), Header("array")), method)
+        fewer = mask & torch.from_numpy(folds(mask.numpy()) != 1)
+        whole, part = scan.begin(0, mask), scan.begin(0, fewer)
+        assert isinstance(whole, Coupled)
+        assert isinstance(part, Coupled)
+        torch.testing.assert_close(part.s, whole.s)
+        assert int(fewer.sum()) < int(mask.sum())
+        torch.testing.assert_close(part.z, whole.z * fewer)
 
 
 @pytest.mark.parametrize(("Q", "of"), [(1, "lines"), (3, "lines"), (1, "points")])

@@ -10,7 +10,7 @@ from bayesmri.analysis.structures import draw_structures
 from bayesmri.analysis.visibility import GAIN, SPREAD
 from bayesmri.recon.files import PhantomRequest, simulate_file
 from bayesmri.studies.run import run_study
-from bayesmri.studies.visibility import judged
+from bayesmri.studies.visibility import judged, right_chance
 from bayesmri.studies.visibility_fit import CONTRASTS, KIND, SIZES, Samples, class_of, fitted
 from study_runs import PNG, request
 
@@ -33,7 +33,11 @@ def test_the_study_says_what_came_out(models: Path, head: Path, tmp_path: Path) 
         assert 0 <= row["visibility"] <= 1
         assert row["wrong"] == (abs(row["shown"] - 1) > 0.5)
     assert sum(part["n"] for part in method["bins"]) == len(rows)
-    assert set(method["areas"]) == {"visibility", "any_contrast", "any_direction", "kept", "std"}
+    assert set(method["areas"]) == {"visibility", "any_contrast", "any_direction", "best", "kept", "std"}
+    for row in rows:
+        assert row["carried"] + row["clutter"] == pytest.approx(row["shown"], abs=2e-4)
+    for why in method["causes"].values():
+        assert sum(why.values()) == pytest.approx(1) or not any(why.values())
     assert (tmp_path / "visibility.png").read_bytes().startswith(PNG)
 
 
@@ -47,14 +51,24 @@ def test_areas_are_those_of_the_scores() -> None:
     """Visibility that falls where structures are wrong has the area 1, σ̂ that does so 0."""
     rows = [
         {"file": f"{i % 3}", "kind": "lesion", "shown": shown, "wrong": shown < 0.5, "std": shown, "kept": 0.5}
-        | dict.fromkeys(("visibility", "any_contrast", "any_direction"), shown)
+        | {"carried": shown + 0.2, "clutter": -0.2}
+        | dict.fromkeys(("visibility", "any_contrast", "any_direction", "best"), shown)
         for i, shown in enumerate(np.linspace(0.05, 0.95, 12))
     ]
-    areas = judged(rows, seed=0)["areas"]
+    found = judged(rows, seed=0)
+    areas = found["areas"]
+    assert found["causes"]["lesion"] == pytest.approx({"carried": 4 / 6, "clutter": 0, "either": 0, "together": 2 / 6})
     assert areas["visibility"]["all"]["area"] == 1
     assert areas["std"]["lesion"]["area"] == 0
     assert areas["kept"]["all"]["area"] == 0.5
     assert areas["visibility"]["line"] is None
+
+
+@pytest.mark.parametrize("snr", [-2.0, 0.0, 3.0])
+@pytest.mark.parametrize("carried", [0.2, 0.5, 1.0])
+def test_the_chance_is_that_of_errors_of_their_size(carried: float, snr: float) -> None:
+    errors = np.random.default_rng(0).normal(size=100_000) * np.exp(-snr)
+    assert right_chance(carried, snr) == pytest.approx(np.mean(np.abs(carried - 1 + errors) <= 0.5), abs=0.01)
 
 
 def test_a_class_is_near_its_structure() -> None:

@@ -274,8 +274,8 @@ def test_a_padded_grid_has_smaller_pixels_and_the_same_structures(half: KSpace) 
     assert found.shape == wide.mean.shape
     there = plain.mean > 0.3 * plain.mean.max()
     apart = found[:, ::2, ::2][there] - expected[there]
-    assert np.sqrt(np.mean(apart**2)) < 0.35 * np.std(expected)
-    assert abs(np.mean(apart)) < 3
+    assert np.std(apart) < 0.15 * np.std(expected)
+    assert abs(np.mean(apart)) < 5  # the margin of a template is two pixels of whatever size, so its mean is another
 
 
 def twice(kspace: KSpace) -> KSpace:

@@ -28,20 +28,27 @@ PEAK = 0.995  # quantile
 @dataclass(frozen=True, eq=False)
 class Sight:
     """One slice. x: reconstructed images, complex (Q', H, W). z: measured k-space (Q, H, W), zero-filled, in the same
-    units. mask: bool (W,) or (H, W).
+    units. mask: bool (W,) or (H, W). fine: how many pixels there are along a side for one that was encoded.
     """
 
     x: Complexes = field(repr=False)
     z: Complexes = field(repr=False)
     mask: NDArray[np.bool_] = field(repr=False)
+    fine: float = 1.0
 
     def times(self, factor: float) -> "Sight":
         """The same in other units."""
-        return Sight(factor * self.x, factor * self.z, self.mask)
+        return Sight(factor * self.x, factor * self.z, self.mask, self.fine)
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.z.shape[-2], self.z.shape[-1]
+
+    @cached_property
+    def acceleration(self) -> float:
+        """R: how many cells the smallest box around the measured ones has for each of them."""
+        there = np.argwhere(self.mask)
+        return float(np.prod(np.ptp(there, axis=0) + 1) / max(1, len(there))) if len(there) else 1.0
 
     @cached_property
     def X(self) -> Floats:
@@ -114,7 +121,7 @@ class Sight:
     def _padded(self) -> tuple[int, int]:
         """Room for kernels and rings beyond the borders."""
         H, W = self.shape
-        room = 64 + math.ceil(6 * RING)
+        room = 64 + math.ceil(6 * RING * self.fine)
         return int(next_fast_len(H + room, real=True)), int(next_fast_len(W + room, real=True))
 
     @cached_property
@@ -126,10 +133,10 @@ class Sight:
 
     @cached_property
     def _ring(self) -> Complexes:
-        """The transform of q e^{−q}, q = ρ²/(2·RING²): nothing at the place itself."""
+        """The transform of q e^{−q}, q = ρ²/(2·RING²), ρ in encoded pixels: nothing at the place itself."""
         n, m = self._padded
         v, u = np.fft.fftfreq(n, 1 / n)[:, None], np.fft.fftfreq(m, 1 / m)[None]
-        q = (v * v + u * u) / (2 * RING * RING)
+        q = (v * v + u * u) / (2 * (RING * self.fine) ** 2)
         ring = q * np.exp(-q)
         return np.asarray(rfft2(ring / ring.sum()))
 

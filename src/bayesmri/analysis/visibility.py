@@ -28,7 +28,20 @@ SEEN = 0.5  # of the contrast: what comes out with less is lost
 EDGE = 0.03  # η is told apart between this and 1 − EDGE
 QUIET = 1e-4  # of the peak, added to the noise
 SPREAD = ("filled", "folded", "image", "noise", "missing", "brightness", "one")  # of ln s, in this order
-GAIN = ("kept", "contrast", "brightness", "filled", "folded", "image", "noise", "line", "stripes", "coils", "one")
+GAIN = (
+    "kept",
+    "contrast",
+    "brightness",
+    "filled",
+    "folded",
+    "image",
+    "noise",
+    "line",
+    "stripes",
+    "coils",
+    "array_R",
+    "one",
+)
 MEANING = (
     "percent of the contrast of a structure like the template that would come out right at this place, were it there: "
     "estimated from the measured lines, clutter and noise, with weights fitted on other subjects"
@@ -84,7 +97,8 @@ def shipped_weights() -> Weights:
 class Facts:
     """What is known of one view of a template: η in [0, 1], all else over the slice's peak; maps (h, w), or at places.
 
-    noise: of the matched filter. brightness: b. coils: whether there are several.
+    noise: of the matched filter. brightness: b. coils: whether there are several. R: of the lines, which says how well
+    several coils are known.
     """
 
     kept: Floats
@@ -95,6 +109,7 @@ class Facts:
     noise: Floats
     kind: TemplateKind
     coils: bool
+    R: float
 
     @staticmethod
     def of(sight: Sight, view: View, *, kind: TemplateKind, support: float) -> "Facts":
@@ -107,13 +122,14 @@ class Facts:
             noise=np.full(sight.shape, noise),
             kind=kind,
             coils=len(sight.z) > 1,
+            R=sight.acceleration,
         )
 
     def at(self, row: int, column: int) -> "Facts":
         """Of one place."""
         names = ("kept", "filled", "folded", "image", "brightness", "noise")
         values = {name: np.asarray(getattr(self, name))[row, column] for name in names}
-        return Facts(**values, kind=self.kind, coils=self.coils)
+        return Facts(**values, kind=self.kind, coils=self.coils, R=self.R)
 
     def spread(self) -> Floats:
         """The features of ln s, (…, 7)."""
@@ -121,10 +137,11 @@ class Facts:
         return np.stack([*logs, np.log(1.02 - self.kept), np.log(self.brightness), np.ones_like(self.kept)], axis=-1)
 
     def gain(self, contrast: float | Floats) -> Floats:
-        """f, (…, 11)."""
+        """f, (…, 12)."""
         one, eta = np.ones_like(self.kept), np.clip(self.kept, EDGE, 1 - EDGE)
         logs = (np.log(part) for part in (self.filled, self.folded, self.image, self.noise + QUIET))
-        kinds = (one * (self.kind == "line"), one * (self.kind == "stripes"), one * self.coils)
+        array = one * self.coils
+        kinds = (one * (self.kind == "line"), one * (self.kind == "stripes"), array, array * np.log(self.R / 4))
         known = (np.log(eta / (1 - eta)), one * np.log(np.abs(contrast)), np.log(self.brightness))
         return np.stack([*known, *logs, *kinds, one], axis=-1)
 

@@ -8,7 +8,13 @@ them. The share of the power that is lost, f_c = r_c / |z_c|², follows two numb
 
 |k| in units of the grid, the sum over what the reconstruction had: near acquired cells, or near the mirror image of
 one, less is lost. a is the scan's own; b is drawn to slopes found on other scans, the more the fewer cells there are.
-The power of a missing cell is that of acquired ones at its |k|, and E_c = f_c |z_c|² the error to be expected there.
+The power P_c of a missing cell is that of acquired ones at its |k|. What the reconstruction itself puts there is known,
+and far more than that power is an error, too:
+
+    E_c = f_c P_c + max(0, |F x|²_c − 4 P_c)
+
+Sensitivities from too few lines do that: beside the centre they invent many times what any scan has there. The second
+part is for columns alone.
 """
 
 from dataclasses import dataclass
@@ -25,6 +31,7 @@ OFFSET = 0.02
 LOST_MOST = 0.98
 SLOPES = (1.1, -0.4)  # b where no calibration says otherwise: between those of one coil and of arrays
 PRIOR = (4.0, 6.0)  # how many cells the prior of b₁ and b₂ is worth
+LIKELY = 4.0  # times its expected power: more than that few cells have
 WIDTH = 0.25  # of the smoothing over log(|k| + 0.02)
 REACH = 8  # cells, beyond which e^−d is nothing
 SHELLS, RINGS = 16, 3  # of points: groups by |k| and by nearness
@@ -51,17 +58,21 @@ def tells(mask: Mask) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class LostShare:
-    """The fit of one slice. a, b: of the formula; power, share: |z|² and f of every cell, were it missing."""
+    """The fit of one slice. a, b: of the formula; power, share: P and f of every cell, were it missing.
+
+    filled: |F x|² of every cell, 0 where it is not known.
+    """
 
     a: float
     b: tuple[float, float]
     power: Cells
     share: Cells
+    filled: Cells
 
     @property
     def energy(self) -> Cells:
-        """E = f |z|² of every cell, of the mask's shape."""
-        return self.share * self.power
+        """E of every cell, of the mask's shape."""
+        return self.share * self.power + np.maximum(0.0, self.filled - LIKELY * self.power)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +100,13 @@ def lost_share(
     mask: Mask,
     fold: NDArray[np.int64],
     *,
+    filled: Cells | None = None,
     slopes: tuple[float, float] = SLOPES,
 ) -> LostShare | None:
-    """The fit of the module's formula, None where too few cells were left out, or none held anything."""
+    """The fit of the module's formula, None where too few cells were left out, or none held anything.
+
+    filled: |F x|² of the reconstruction from all lines.
+    """
     known = evidence(power, residual, mask, fold)
     if int((fold >= 0).sum()) < LEAST or known.lost.size == 0 or not power[mask].any():
         return None
@@ -101,7 +116,8 @@ def lost_share(
     a, *b = prior + np.linalg.solve(x.T @ x + weight, x.T @ (known.lost - x @ prior))
     features = _features(mask, np.full(mask.shape, -1))
     share = 1 / (1 + np.exp(-(a + features @ np.array(b))))
-    return LostShare(float(a), (float(b[0]), float(b[1])), spectrum(power, mask), share)
+    put = np.zeros(mask.shape) if filled is None else filled
+    return LostShare(float(a), (float(b[0]), float(b[1])), spectrum(power, mask), share, put)
 
 
 def spectrum(power: Cells, mask: Mask) -> Cells:

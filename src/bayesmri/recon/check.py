@@ -120,10 +120,12 @@ def holdout_energy(
     z, x = scan.z[s], x.to(scan.z.device)
     residual = left_out_residual(scan, s, fold, step, made)
     known = _cells(z, mask.ndim)
-    found = lost_share(known, _cells(residual, mask.ndim), mask, fold)
+    u = fft2c(x)
+    filled = _cells(u, 1) if mask.ndim == 1 else None  # single points are as noisy as dice
+    found = lost_share(known, _cells(residual, mask.ndim), mask, fold, filled=filled)
     energy = np.zeros(mask.shape) if found is None else found.energy
     power = known[mask].sum() + (0.0 if found is None else found.power[~mask].sum())
-    misfit = float(((fft2c(x) - z) * scan.mask.to(z.device)).abs().double().square().sum())
+    misfit = float(((u - z) * scan.mask.to(z.device)).abs().double().square().sum())
     return HeldOut(residual, energy, float(energy[~mask].sum()), misfit, float(power))
 
 

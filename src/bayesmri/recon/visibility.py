@@ -134,7 +134,7 @@ def sight_of(D: DataTerm, x: Tensor, pad: Padding | None = None) -> Sight:
         mask = pad.around(mask.expand(z.shape[-2:]))
         x, z = pad.widen(x), pad.around(z)
     lines = mask[0] if mask.ndim == 2 and mask.shape[0] == 1 else mask
-    return Sight(x.cpu().numpy(), z.cpu().numpy(), lines.cpu().numpy())
+    return Sight(x.cpu().numpy(), z.cpu().numpy(), lines.cpu().numpy(), 1.0 if pad is None else 1 / pad.gain)
 
 
 def visibility_maps(result: "Reconstruction") -> dict[str, Maps]:

@@ -2,8 +2,17 @@
 
 Of every structure its class is known, as a user names it who asks: kind, size, direction and contrast to the nearest of
 a few, and its place to the nearest pixel; nothing of its edges. The weights come from other subjects.
+
+Why a structure is wrong is found by the same scan without it: shown = carried + clutter, clutter = ⟨e₀, â⟩/⟨a, â⟩ of
+the error e₀ that was there before. The sign of e₀ is nobody's to know: with the exact share that is carried, which no
+scan tells either, and the size s of e₀ as the map has it, the chance of a right structure is
+
+    Φ((½ + 1 − carried) c b/s) − Φ((−½ + 1 − carried) c b/s),
+
+which is what any map could reach at best.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -14,12 +23,14 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
+from scipy.stats import norm
 
 from bayesmri.analysis.hallucination import SHARE, contrast_error
 from bayesmri.analysis.roc import GRID, summary
 from bayesmri.analysis.structures import Structure
 from bayesmri.analysis.templates import views
-from bayesmri.analysis.visibility import share, shipped_weights
+from bayesmri.analysis.visibility import share, shipped_weights, snr
 from bayesmri.errors import DataError
 from bayesmri.evaluation.cohort import Loaded, Volumes, load, rules, taken
 from bayesmri.evaluation.request import SAMPLES, Request
@@ -38,6 +49,7 @@ from bayesmri.studies.visibility_fit import KIND, Looked
 
 Numbers = Mapping[str, Any]
 Row = dict[str, Any]
+Floats = NDArray[np.float64]
 
 GENERIC = 0.28  # the contrast that is asked about where the true one is not known
 KINDS = ("all", "lesion", "line", "texture")
@@ -45,10 +57,18 @@ SCORES = {
     "visibility": "visibility",
     "any_contrast": f"visibility, contrast not known ({GENERIC})",
     "any_direction": "visibility, direction not known",
+    "best": "at best: the share carried exactly known",
     "kept": "energy on measured lines, η",
     "std": "σ̂",
 }
-COLOURS = {"visibility": BLUE, "any_contrast": "#7fa8d9", "any_direction": "#5a9aa8", "kept": GREEN, "std": ORANGE}
+COLOURS = {
+    "visibility": BLUE,
+    "any_contrast": "#7fa8d9",
+    "any_direction": "#5a9aa8",
+    "best": GREY,
+    "kept": GREEN,
+    "std": ORANGE,
+}
 BINS = np.array([0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0])
 
 
@@ -87,7 +107,7 @@ def _steps(progress: Progress | None, request: Request) -> AbstractContextManage
 def _planted(full: KSpace, path: Path, loaded: Loaded, request: Request) -> list[Row]:
     """The structures of one volume by one model."""
     planted, structures = plant_volume(taken(full, loaded), seed=request.seed, name=path.name)
-    sampled = undersample(planted, sampling_of(path, request.accelerations[0], rules(request)))
+    lines = sampling_of(path, request.accelerations[0], rules(request))
     draws = loaded.stochastic or loaded.model.regularizer.drops
     options = Options(
         model=loaded.model,
@@ -97,17 +117,24 @@ def _planted(full: KSpace, path: Path, loaded: Loaded, request: Request) -> list
         full_fov=True,
     )
     sights = Sights()
-    result = reconstruct(sampled, options, watch=sights)
+    result = reconstruct(undersample(planted, lines), options, watch=sights)
+    error, before = (_error(one) for one in (result, reconstruct(undersample(taken(full, loaded), lines), options)))
     found = []
     for s, (sight, part) in enumerate(zip(sights.found, structures, strict=True)):
         looked = Looked(sight)
         for one in part:
             if one.planted and one.kind in KIND:
-                found.append({"file": path.name, "slice": s, **_row(one, looked, result, s)})
+                found.append({"file": path.name, "slice": s, **_row(one, looked, result, s, error[s], before[s])})
     return found
 
 
-def _row(one: Structure, looked: Looked, result: Reconstruction, s: int) -> Row:
+def _error(result: Reconstruction) -> Floats:
+    assert result.truth is not None
+    return result.mean.astype(np.float64) - result.truth
+
+
+def _row(one: Structure, looked: Looked, result: Reconstruction, s: int, error: Floats, before: Floats) -> Row:
+    """JSON values. error, before: X̄ − Y of the slice with the structures and without."""
     assert result.truth is not None
     weights = shipped_weights()
     template, facts = looked.at(one)
@@ -115,20 +142,38 @@ def _row(one: Structure, looked: Looked, result: Reconstruction, s: int) -> Row:
     around = replace(template, views=views(template.kind, template.size))
     where = min(round(one.row), looked.sight.shape[0] - 1), min(round(one.column), looked.sight.shape[1] - 1)
     turned = [share(looked.facts(around, view).at(*where), template.contrast, weights) for view in around.views]
-    deviation = contrast_error(one, result.mean[s].astype(np.float64) - result.truth[s])
+    deviation, clutter = contrast_error(one, error), contrast_error(one, before)
     std = None if result.std is None else np.average(one.of(result.std[s]), weights=np.abs(one.change))
     return {
         "kind": one.kind,
         "template": template.text,
         "contrast": round(one.contrast, 4),
         "shown": round(1 + deviation, 4),
+        "carried": round(1 + deviation - clutter, 4),
+        "clutter": round(clutter, 4),
         "wrong": abs(deviation) > SHARE,
         "visibility": round(float(known), 4),
         "any_contrast": round(float(share(facts, GENERIC, weights)), 4),
         "any_direction": round(float(np.mean(turned)), 4),
+        "best": round(right_chance(1 + deviation - clutter, float(snr(facts, template.contrast, weights))), 4),
         "kept": round(float(facts.kept), 4),
         "std": None if std is None else float(std) / float(result.truth.max()),
     }
+
+
+def right_chance(carried: float, snr: float) -> float:
+    """Of a structure of which so much is carried, among errors of the size s: snr = ln(c b/s)."""
+    least, most = (math.exp(min(snr, 30.0)) * (1 - carried + side * SHARE) for side in (-1, 1))
+    return float(norm.cdf(most) - norm.cdf(least))
+
+
+def causes(rows: Sequence[Row]) -> dict[str, float]:
+    """Of the wrong ones, the shares that are wrong by what is carried, by clutter, by either, only by both together."""
+    wrong = [row for row in rows if row["wrong"]]
+    lost = np.array([abs(row["carried"] - 1) > SHARE for row in wrong], dtype=bool)
+    hidden = np.array([abs(row["clutter"]) > SHARE for row in wrong], dtype=bool)
+    parts = {"carried": lost & ~hidden, "clutter": hidden & ~lost, "either": lost & hidden, "together": ~lost & ~hidden}
+    return {name: float(part.mean()) if part.size else 0.0 for name, part in parts.items()}
 
 
 def judged(rows: Sequence[Row], *, seed: int) -> dict[str, Any]:
@@ -152,7 +197,9 @@ def judged(rows: Sequence[Row], *, seed: int) -> dict[str, Any]:
                 if part
                 else None
             )
-    return {"n": len(rows), "wrong": sum(row["wrong"] for row in rows), "areas": areas, "bins": _bins(rows)}
+    return {"n": len(rows), "wrong": sum(row["wrong"] for row in rows), "areas": areas, "bins": _bins(rows)} | {
+        "causes": {kind: causes([row for row in rows if kind in ("all", row["kind"])]) for kind in KINDS}
+    }
 
 
 def _bins(rows: Sequence[Row]) -> list[dict[str, float]]:
@@ -238,6 +285,13 @@ def visibility_text(numbers: Numbers) -> str:
         f"{method['method']}: {method['wrong']} of {method['n']} structures wrong; visibility told and contrast that "
         "came out right: " + ", ".join(f"{b['visibility']:.2f} {b['right']:.2f} ({b['n']})" for b in method["bins"])
         for method in numbers["methods"]
+    ]
+    told += [
+        f"{method['method']}, why the wrong ones are wrong ({kind}): too little or too much carried "
+        f"{100 * why['carried']:.0f} %, errors that were there before {100 * why['clutter']:.0f} %, either "
+        f"{100 * why['either']:.0f} %, only both together {100 * why['together']:.0f} %"
+        for method in numbers["methods"]
+        for kind, why in method["causes"].items()
     ]
     last = "Area: the probability that a wrong one has the lower visibility (the larger σ̂), 0.5 is chance."
     return "\n".join([aligned(rows), *told, last])

@@ -101,6 +101,14 @@ def test_calibrate_stores_the_scale_beside_the_bounds(
     assert load_model(out).calibrations == load_model(model).calibrations == ()
     assert main([*argv, "--level", "0.8", "-o", str(out)]) == 2
     assert "got --expected with level" in capsys.readouterr().err
+    assert main([*argv, "--repeats", "2", "-o", str(tmp_path / "twice.json")]) == 0
+    assert f"{2 * SUBJECTS + 2} volumes of {SUBJECTS} subjects" in capsys.readouterr().out
+    (twice,) = load_model(tmp_path / "twice.json").scales
+    assert twice.bias != scale.bias
+    assert (
+        main([word for word in argv if word != "--expected"] + ["--repeats", "2", "-o", str(tmp_path / "b.json")]) == 2
+    )
+    assert "repeats" in capsys.readouterr().err
     sampled = bayesmri.undersample(read_kspace(data / "head0.h5"), 3)
     assert bayesmri.check(sampled, load_model(out)).fitted
 

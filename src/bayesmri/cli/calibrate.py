@@ -38,6 +38,7 @@ def calibrate(
     track: Track | None = None,
     of: Spread = "std",
     expected: Annotated[bool, Parameter(negative=())] = False,
+    repeats: Whole = 1,
     scan: Scan = SCAN,
     workers: Workers = WORKERS,
     force: bool = False,
@@ -90,6 +91,8 @@ def calibrate(
     expected
         Fit the error that `recon --check` expects of a scan instead, which needs no posterior: its bias, and the
         interval that holds 90 % of the scans. Wants no level, samples, region, cap or floor.
+    repeats
+        With --expected: take every volume so often, with masks, coils and noise of other seeds.
     force
         Overwrite outputs that are there.
     json
@@ -110,7 +113,10 @@ def calibrate(
         **scan.values(),
         track=track,
         of=of,
+        repeats=repeats,
     )
+    if repeats != 1 and not expected:
+        raise ConfigError(f"got {repeats} repeats of a bound, expected them with --expected alone; leave them out")
     shown = partial(progress, title="calibrate", unit="volumes")
     if expected:
         _check_alone(wanted)

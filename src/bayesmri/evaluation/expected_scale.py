@@ -196,19 +196,23 @@ def fit(loaded: Loaded, wanted: Wanted, *, progress: Progress | None = None) -> 
     R = wanted.acceleration if wanted.acceleration is not None else loaded.model.acceleration or 4.0
     request = replace(wanted.request(loaded.name, R), samples=None)
     check_masks(rules(request), (R,))
-    volumes, cases = Volumes(request), []
-    with counted(progress, request) as advance:
-        for path, full in volumes:
-            try:
-                cases.append(judge(full, path, R, loaded, request))
-            except (DataError, MaskError, ShapeError) as error:
-                volumes.skipped.append(f"{path.name}: {error}")
-            advance()
+    cases: list[Case] = []
+    skipped: dict[str, None] = {}
+    with counted(progress, replace(request, models=("",) * wanted.repeats)) as advance:
+        for i in range(wanted.repeats):
+            volumes = Volumes(replace(request, seed=request.seed + i))
+            for path, full in volumes:
+                try:
+                    cases.append(judge(full, path, R, loaded, volumes.request))
+                except (DataError, MaskError, ShapeError) as error:
+                    volumes.skipped.append(f"{path.name}: {error}")
+                advance()
+            skipped |= dict.fromkeys(volumes.skipped)
     scale = fit_scale(cases, R)
     used = [path for path in volumes.used if path.name in {case.file for case in cases}]
     config = {key: value for key, value in asdict(wanted).items() if key not in ("level", "cap", "floor", "region")}
     origin = provenance(
         command="calibrate --expected", config=config, seed=wanted.seed, inputs=used, threads=torch.get_num_threads()
     )
-    facts = {**asdict(scale), "provenance": {}, "skipped": volumes.skipped, "warnings": []}
+    facts = {**asdict(scale), "provenance": {}, "skipped": list(skipped), "warnings": []}
     return replace(scale, provenance=origin), facts

@@ -145,6 +145,7 @@ class Wanted(Acquisition):
     track: every volume as one coil (single) or as an array (multi); None takes them as they are.
     relative: the floor is a share of the scan's expected RMS error, which left-out lines tell, not of its maximum.
     of: what is scaled, σ̂ or σ_total; the latter is there without samples, too.
+    repeats: of an expected error, every volume is taken so often, with masks, coils and noise of other seeds.
     """
 
     data: Path
@@ -159,10 +160,13 @@ class Wanted(Acquisition):
     track: Track | None = None
     relative: bool = False
     of: Spread = "std"
+    repeats: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_level(self.level)
+        if self.repeats < 1:
+            raise ConfigError(f"got {self.repeats} repeats of every volume, expected at least 1")
         if self.samples == 0 and (self.of == "std" or self.fast):
             raise ConfigError("got 0 samples, expected at least 2 for bounds of their standard deviation")
         if self.cap is not None and not 1 - self.level <= self.cap <= 1:

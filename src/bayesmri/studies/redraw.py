@@ -12,7 +12,17 @@ from bayesmri.io.atomic import atomic_paths, check_target
 from bayesmri.studies.base import study_module
 from bayesmri.studies.registry import FORMER
 
-REDRAWN = ("reliability", "holdout", "hallucination", "visibility", "compare", "entropy", "acceleration", "covariance")
+REDRAWN = (
+    "reliability",
+    "holdout",
+    "tuning",
+    "hallucination",
+    "visibility",
+    "compare",
+    "entropy",
+    "acceleration",
+    "covariance",
+)
 
 
 def redraw_study(name: str, source: Path, folder: Path, *, force: bool = False) -> tuple[dict[str, Any], str]:

@@ -11,7 +11,7 @@ one, less is lost. a is the scan's own; b is drawn to slopes found on other scan
 The power P_c of a missing cell is that of acquired ones at its |k|. What the reconstruction itself puts there is known,
 and far more than that power is an error, too:
 
-    E_c = f_c P_c + max(0, |F x|²_c − 3 P_c)
+    E_c = f_c P_c + max(0, |F x|²_c − 4 P_c)
 
 Sensitivities from too few lines do that: beside the centre they invent many times what any scan has there. The second
 part is for columns alone.
@@ -31,7 +31,7 @@ OFFSET = 0.02
 LOST_MOST = 0.98
 SLOPES = (1.1, -0.4)  # b where no calibration says otherwise: between those of one coil and of arrays
 PRIOR = (4.0, 6.0)  # how many cells the prior of b₁ and b₂ is worth
-LIKELY = 3.0  # times its expected power: more than that few cells have
+LIKELY = 4.0  # times its expected power: more than that few cells have
 WIDTH = 0.25  # of the smoothing over log(|k| + 0.02)
 REACH = 8  # cells, beyond which e^−d is nothing
 SHELLS, RINGS = 16, 3  # of points: groups by |k| and by nearness

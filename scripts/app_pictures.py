@@ -59,6 +59,7 @@ def pictures(page: Any, address: str) -> None:
     page.wait_for_timeout(500)
     take(page, "app.jpg")
     page.keyboard.press("l")
+    page.wait_for_timeout(15_000)  # as one who looks first: the slice is made ready meanwhile
     image.click(position={"x": 150, "y": 110})
     page.wait_for_selector(".answer:not(.waits)")
     page.locator("#ask").scroll_into_view_if_needed()

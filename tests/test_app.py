@@ -347,6 +347,7 @@ def test_a_result_without_its_scan_cannot_be_asked(session: Session) -> None:
     answer = session.post("ask/whatif", {"key": "0/full.h5", "x": 5, "y": 5, "r": 2, "contrast": 0.3, "slice": 0})
     assert answer.status_code == 400
     assert "checksums differ" in answer.json()["error"] or "reconstruct" in answer.json()["error"]
+    assert session.post("ask/warm", {"key": "0/full.h5", "slice": 0}).status_code == 200, "nothing was asked yet"
     with pytest.raises(DataError, match="does not record"):
         origin_of({})
     with pytest.raises(DataError, match="was a file"):

@@ -6,6 +6,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from bayesmri.app.child import Child, ChildError
 from bayesmri.app.jobs import Job, Jobs
 from bayesmri.app.library import DROP, Library, free_name, keep
 from bayesmri.app.settings import Settings
-from bayesmri.errors import ConfigError, DataError, FormatError
+from bayesmri.errors import BayesMRIError, ConfigError, DataError, FormatError
 from bayesmri.io.guard import one_line
 from bayesmri.io.inputs import input_files
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.request import BASELINES, Options, check_spread
 
+SMALL = 256 * 2**20  # bytes of a scan that is read before it is asked
 READERS = 2  # inspections at a time
 EXPORTS = {
     "nifti": ("NIfTI", ".nii.gz"),
@@ -147,6 +149,17 @@ class House:
         told = {name: asked[name] for name in ("x", "y", "r", "contrast", "slice", "template") if name in asked}
         changed = str((path.stat().st_mtime_ns, scan.stat().st_mtime_ns))
         return await self.asker.ask(verb, result=str(path), scan=str(scan), changed=changed, **told)
+
+    async def warm(self, path: Path, s: int) -> None:
+        """What may be asked soon is made ready, where that is cheap and nothing else is at work."""
+        await self.asker.warm()
+        if self.asker.turn.locked() or self.jobs.reserved():
+            return
+        with suppress(BayesMRIError, OSError):  # a result that cannot be asked says so when it is
+            facts = (await self.lister.ask("glances", paths=[str(path)]))[str(path)]
+            scan = None if facts is None else await asyncio.to_thread(self._scan_of, path, facts["scan"])
+            if scan is not None and sum(half.stat().st_size for half in input_files(scan)) <= SMALL:
+                await self.ask("ready", path, {"slice": s})
 
     def _scan_of(self, result: Path, name: str) -> Path:
         wanted = name.removesuffix(".hdr") + ".cfl" if name.endswith(".hdr") else name

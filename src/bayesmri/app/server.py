@@ -136,7 +136,8 @@ class Pages:
     async def ask(self, request: Request) -> Response:
         verb, asked = request.path_params["verb"], await _json(request)
         if verb == "warm":
-            await self.house.asker.warm()
+            s = asked.get("slice")
+            await self.house.warm(self.library.path(str(asked.get("key", ""))), s if isinstance(s, int) else 0)
             return JSONResponse({})
         if verb not in ("ready", "whatif", "visibility"):
             raise ConfigError("nothing else can be asked; load the page again")

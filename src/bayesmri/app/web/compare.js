@@ -17,7 +17,7 @@ async function view1(key) {
   await setStudies([study]);
   location.hash = key;
   say(`opened ${study.name}`);
-  postJson("ask/warm", { key }).catch(() => {}); // what is asked later is answered sooner
+  postJson("ask/warm", { key, slice: view.slice }).catch(() => {}); // what is asked later is answered sooner
 }
 
 async function view2(key) {

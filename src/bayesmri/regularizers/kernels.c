@@ -112,18 +112,21 @@ void conv3x3(const float *x, const float *k, const float *other, float *out, int
   }
 }
 
-INLINE void outer(const float *x, const float *g, float *w, int channels, int step,
-                                                        int outputs, int n) {
-  V acc[B];
+#define ROWS (P < 16 ? 8 : 16) /* of products at a time */
+INLINE void outer(const float *x, const float *g, float *w, int channels, int step, int outputs, int n) {
+  for (int part = 0; part < B; part += WIDTH) {
+    Part acc[ROWS];
+    const float *from = x, *seen = g + part;
 #pragma GCC unroll 16
-  for (int c = 0; c < channels; c++) acc[c] = load(w + B * c);
-  for (int p = 0; p < n; p++, x += step, g += outputs) {
-    V v = load(g);
+    for (int c = 0; c < channels; c++) acc[c] = *(const Part *)(w + B * c + part);
+    for (int p = 0; p < n; p++, from += step, seen += outputs) {
+      Part v = *(const Part *)seen;
 #pragma GCC unroll 16
-    for (int c = 0; c < channels; c++) acc[c] += x[c] * v;
+      for (int c = 0; c < channels; c++) acc[c] += from[c] * v;
+    }
+#pragma GCC unroll 16
+    for (int c = 0; c < channels; c++) *(Part *)(w + B * c + part) = acc[c];
   }
-#pragma GCC unroll 16
-  for (int c = 0; c < channels; c++) store(w + B * c, acc[c]);
 }
 
 /* The gradient of ⟨g, conv3x3(x)⟩ in k, (outputs, inputs, 3, 3), from rows first … last − 1 of g (h, w, outputs).
@@ -143,7 +146,7 @@ void kernel3x3(const float *x, const float *g, float *k, int H, int W, int input
         if (inputs % B)
           for (int c = 0; c < inputs; c += 2) outer(from + c, seen, to + c * B, 2, step, outputs, n);
         else
-          for (int c = 0; c < inputs; c += B) outer(from + c, seen, to + c * B, B, step, outputs, n);
+          for (int c = 0; c < inputs; c += ROWS) outer(from + c, seen, to + c * B, ROWS, step, outputs, n);
       }
   for (int o = 0; o < outputs; o++)
     for (int c = 0; c < inputs; c++)

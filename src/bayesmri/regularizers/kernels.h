@@ -1,10 +1,10 @@
 /* What the kernels have in common: vectors of 16 features, φ and φ′, padded lines, and the innermost loops. */
 #include "vectors.h"
 
-#ifdef __AVX512F__
+#if defined(__AVX512F__) || defined(__aarch64__)
 #define P 24 /* pixels at a time: as many as there are registers for */
 #else
-#define P 6
+#define P 12
 #endif
 
 enum { PLAIN, PHI, UNIFORM };         /* input x as it is; φ(x); φ′(x) times an image that is constant but at its edges */
@@ -36,19 +36,21 @@ typedef struct { const float *x, *w; } Tap;
 
 INLINE void block(const Tap *taps, int n_taps, int inputs, int step, float *out,
                                                         int to, int pixels) {
-  V acc[P];
+  for (int part = 0; part < B; part += WIDTH) {
+    Part acc[P];
 #pragma GCC unroll 32
-  for (int p = 0; p < pixels; p++) acc[p] = (V){0};
-  for (int t = 0; t < n_taps; t++) {
-    const float *x = taps[t].x, *w = taps[t].w;
-    for (int c = 0; c < inputs; c++) {
-      V k = load(w + B * c);
+    for (int p = 0; p < pixels; p++) acc[p] = (Part){0};
+    for (int t = 0; t < n_taps; t++) {
+      const float *x = taps[t].x, *w = taps[t].w + part;
+      for (int c = 0; c < inputs; c++) {
+        Part k = *(const Part *)(w + B * c);
 #pragma GCC unroll 32
-      for (int p = 0; p < pixels; p++) acc[p] += x[p * step + c] * k;
+        for (int p = 0; p < pixels; p++) acc[p] += x[p * step + c] * k;
+      }
     }
-  }
 #pragma GCC unroll 32
-  for (int p = 0; p < pixels; p++) store(out + p * to, acc[p]);
+    for (int p = 0; p < pixels; p++) *(Part *)(out + p * to + part) = acc[p];
+  }
 }
 
 static void leave(float *out, const float *y, const float *other, int n, int outputs, int post) {

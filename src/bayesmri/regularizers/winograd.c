@@ -103,7 +103,7 @@ INLINE void multiply_by(const float *v, const float *u, float *m, int inputs,
 }
 
 static void multiply(const float *v, const float *u, float *m, int inputs, int tiles) {
-#ifdef __AVX512F__
+#if P == 24
   if (tiles > 22) multiply_by(v, u, m, inputs, tiles, 24);
   else if (tiles > 20) multiply_by(v, u, m, inputs, tiles, 22);
   else if (tiles > 18) multiply_by(v, u, m, inputs, tiles, 20);
@@ -112,7 +112,9 @@ static void multiply(const float *v, const float *u, float *m, int inputs, int t
   else if (tiles > 8) multiply_by(v, u, m, inputs, tiles, 12);
   else multiply_by(v, u, m, inputs, tiles, 8);
 #else
-  if (tiles % 6 == 0 || tiles % 6 > 4) multiply_by(v, u, m, inputs, tiles, 6);
+  if (tiles % 12 == 0 || tiles % 12 > 8) multiply_by(v, u, m, inputs, tiles, 12);
+  else if (tiles % 10 == 0) multiply_by(v, u, m, inputs, tiles, 10);
+  else if (tiles % 8 == 0 || tiles % 8 > 4) multiply_by(v, u, m, inputs, tiles, 8);
   else multiply_by(v, u, m, inputs, tiles, 4);
 #endif
 }

@@ -159,7 +159,7 @@ def _predictor(record: Mapping[str, Any], tensors: Mapping[str, Tensor], nbytes:
         return None
     config = parse(PredictorConfig, check_sizes(record["predictor"]))
     found = {n.removeprefix(PREDICTOR_PREFIX): t for n, t in tensors.items() if n.startswith(PREDICTOR_PREFIX)}
-    if "linear" not in found:
+    if found and "linear" not in found:
         return None
     with Allowance(ROOM + GROWTH * nbytes):
         predictor = Predictor(config, torch.Generator().manual_seed(0))

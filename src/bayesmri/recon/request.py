@@ -30,7 +30,7 @@ class Options:
     single_coil: combine the coils into one emulated coil first.
     full_fov: keep the whole grid where the file asks for a smaller image (readout oversampling).
     samples: N draws of θ from the model's posterior; 0 reconstructs once, at its mean.
-    fast: few draws, and the model's own predictor makes of them what many would give; 0 samples are then 4.
+    fast: few draws, and the model's own predictor makes of them what many would give; 0 samples are then 6.
     level: of the calibrated error bound; None takes the highest that the model has for such data, if any.
     check: leave measured lines out, and tell the error to be expected from them; four more reconstructions.
     tune: let left-out lines choose ρ and the number of steps for this scan.

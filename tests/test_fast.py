@@ -24,6 +24,8 @@ from bayesmri.recon.reconstruct import reconstruct
 from bayesmri.recon.request import FAST_SAMPLES, Options, Trial
 from bayesmri.recon.undersample import undersample
 from bayesmri.report.panel import comparison
+from bayesmri.stored_model import PREDICTOR_PREFIX
+from bayesmri.stored_model import _predictor as stored_predictor
 from bayesmri.training.distill import DistillConfig, distill, likelihood, relative_error
 from bayesmri.training.drawn import Drawn
 from study_runs import save_scans, tiny
@@ -113,6 +115,35 @@ def test_distillation_learns_what_a_few_samples_cannot_say() -> None:
     learned = relative_error(net.std(new.few(torch.arange(3))), truth).mean()
     assert learned < 0.5 * relative_error(three, truth).mean()
     assert net.config.kappa > 10  # X_μ has no bias here: samples add noise only
+
+
+def test_draws_that_swing_together_are_told_by_the_brightness() -> None:
+    """A draw that moves all pixels too far, or too little, is no matter of smoothing: only the usual size tells it."""
+
+    def swinging(n: int, *, seed: int, N: int) -> Drawn:
+        one = drawn(n, seed=seed, N=N)
+        size = torch.exp(0.8 * torch.randn(n, N, 1, 1, generator=generator(seed + 5)))
+        return replace(one, deviations=(one.deviations * size).half(), coil_distance=(one.coil_distance * size).half())
+
+    config = DistillConfig(iterations=20, batch=4, features=4, samples=6)
+    net = distill([swinging(1, seed=i, N=6) for i in range(40)], config, lambda loss: None)
+    new = swinging(8, seed=99, N=300)
+    few, truth = new.few(torch.arange(2)), new.deviations[:, 2:].float().std(dim=1)
+    smoothed = Predictor(PredictorConfig(4), generator(0)).requires_grad_(False).std(few)
+
+    def wrong_size(std: Tensor) -> float:
+        return float(torch.log(std.square().mean(dim=(1, 2)) / truth.square().mean(dim=(1, 2))).abs().mean())
+
+    assert wrong_size(net.std(few)) < 0.5 * wrong_size(smoothed)
+    assert relative_error(net.std(few), truth).mean() < 0.8 * relative_error(smoothed, truth).mean()
+
+
+def test_a_predictor_of_the_first_kind_is_left_out() -> None:
+    made = predictor().state_dict()
+    tensors = {PREDICTOR_PREFIX + name: w for name, w in made.items() if name != "linear"}
+    record = {"predictor": {"features": 4, "kappa": 2.0, "most": 8}}
+    assert stored_predictor(record, tensors, 10_000) is None
+    assert stored_predictor(record, {PREDICTOR_PREFIX + name: w for name, w in made.items()}, 10_000) is not None
 
 
 def test_two_fresh_draws_are_a_target_as_good_as_any() -> None:

@@ -66,6 +66,9 @@ oracles:
 	@{ command -v bart && command -v ismrmrd_generate_cartesian_shepp_logan; } >/dev/null \
 	  || $(call fetch,bart ismrmrd-tools) \
 	  || echo "BART and the ISMRMRD tools could not be installed: their tests will be skipped"
+	@{ command -v sbatch && { command -v munged || test -x /usr/sbin/munged; }; } >/dev/null \
+	  || $(call fetch,slurm-wlm munge) \
+	  || echo "Slurm could not be installed: the test of batch scripts on it will be skipped"
 	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null \
 	  || $(call fetch,chromium) \
 	  || echo "Chromium could not be installed: the tests of report pages in a browser will be skipped"

@@ -3,7 +3,9 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from bayesmri.cli.options import Whole
 from bayesmri.cli.output import count, print_json
@@ -19,6 +21,8 @@ def bench(
     memory: bool = True,
     uncertainty: bool = False,
     app: bool = False,
+    cluster: Annotated[bool, Parameter(negative=())] = False,
+    cost: Annotated[bool, Parameter(negative=())] = False,
     model: str | None = None,
     data: Path | None = None,
     acceleration: float | None = None,
@@ -41,19 +45,22 @@ def bench(
         Measure instead what a standard-deviation map costs and how wrong it is, by exact samples and by the fast route.
     app
         Measure instead what one waits for in `bayesmri app`, in seconds, in a real browser.
+    cluster
+        Measure instead many volumes and several workers: efficiency, overhead, memory, and workers that are killed.
+    cost
+        Measure instead what a volume costs by slices, pixels, coils and samples, and plan past this machine.
     model
-        For --uncertainty: a run folder, a model's .json file or a shipped name; the first with a fast route unless
-        given.
+        Of --uncertainty: a run folder, a model's .json file or a name; the first with a fast route unless given.
     data
-        For that: a folder or file of fully sampled volumes; the demo's head slice unless given.
+        Of --uncertainty: a folder or file of fully sampled volumes; the demo's head slice unless given.
     acceleration
-        For that: what the model was trained for unless given.
+        Of --uncertainty: what the model was trained for unless given.
     slices
-        For that: so many middle slices of every volume, 1 unless given.
+        Of --uncertainty: so many middle slices of every volume, 1 unless given.
     reference
-        For that: samples that the reference is made of, 256 unless given.
+        Of --uncertainty: samples that the reference is made of, 256 unless given.
     seed
-        For that: seed of masks and samples, 0 unless given.
+        Of --uncertainty: seed of masks and samples, 0 unless given.
     json
         Print JSON instead of text.
     """
@@ -71,6 +78,9 @@ def bench(
     if given:
         names = " and ".join(f"--{name}" for name in given)
         raise ConfigError(f"got {names} without --uncertainty; give that too, or leave out what belongs to it")
+    if cluster or cost:
+        print_json(many_volumes(cluster=cluster, cost=cost))
+        return
     from bayesmri.benchmarks import felt, speed
 
     result = speed.bench(
@@ -111,6 +121,16 @@ def waits(repeats: int, *, json: bool) -> None:
     print(f"the next slice is painted in {result['app_slice_paint_ms']:.0f} ms")
     print(f"a planted lesion is answered in {result['app_plant_seconds']:.1f} s", end="")
     print(f", the first in {result['app_first_plant_seconds']:.1f} s (256x256, 8 coils)")
+
+
+def many_volumes(*, cluster: bool, cost: bool) -> dict[str, Any]:
+    """What becomes of hundreds of volumes; JSON in any case."""
+    from bayesmri.benchmarks.volumes import measured
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    return measured(cluster=cluster, cost=cost, say=say)
 
 
 def trade_off(trial: Trial, *, threads: int | None, json: bool) -> None:

@@ -350,6 +350,11 @@ def test_a_result_without_its_scan_cannot_be_asked(session: Session) -> None:
     assert session.post("ask/warm", {"key": "0/full.h5", "slice": 0}).status_code == 200, "nothing was asked yet"
     with pytest.raises(DataError, match="does not record"):
         origin_of({})
+    known: dict[str, Any] = {"command": "recon", "config": {"method": "tv"}, "inputs": [{"name": "a", "sha256": "1"}]}
+    assert origin_of(known).sums == ("1",)
+    with pytest.raises(DataError, match="told by hand"):
+        origin_of(known | {"config": {"method": "tv", "reading": {"axes": "row column"}}})
+    assert origin_of(known | {"inputs": [*known["inputs"], {"name": "maps", "sha256": "2"}]}).others == {"2"}
     with pytest.raises(DataError, match="was a file"):
         origin_of({"command": "recon", "config": {"sampling": {"mask": "own.npy"}}, "inputs": [{"name": "a"}]})
 

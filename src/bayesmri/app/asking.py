@@ -110,7 +110,13 @@ def _begin(result: Path, scan: Path) -> Warm:
         kspace = single_coil(kspace)
     if origin.sampling is not None:
         kspace = as_sampled(kspace, origin.sampling)
-    return Warm(origin, kspace, make_method(chosen(options, kspace)[0]), {})
+    method = make_method(chosen(options, kspace)[0])
+    if origin.others - ({method.file.sha256} if method.file is not None else set()):
+        raise DataError(
+            f"{one_line(result.name)} was made with sensitivities of its own or another version of {method.name}, and "
+            "cannot be asked; reconstruct it again"
+        )
+    return Warm(origin, kspace, method, {})
 
 
 if __name__ == "__main__":

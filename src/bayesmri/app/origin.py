@@ -14,12 +14,16 @@ METHOD = ("model", "method", "tv_weight", "coils", "single_coil", "full_fov")
 
 @dataclass(frozen=True)
 class Origin:
-    """scan: names of the input's files; sums: their sha256. sampling: how it was undersampled first, if it was."""
+    """scan: names of the input's files; sums: their sha256. sampling: how it was undersampled first, if it was.
+
+    others: sha256 of what else was read: the model, and maybe sensitivities.
+    """
 
     scan: tuple[str, ...]
     sums: tuple[str, ...]
     options: Options
     sampling: Sampling | None
+    others: frozenset[str]
 
 
 def origin_of(provenance: Mapping[str, Any]) -> Origin:
@@ -29,7 +33,14 @@ def origin_of(provenance: Mapping[str, Any]) -> Origin:
         raise DataError("the result does not record how it was made, expected one of bayesmri recon; reconstruct again")
     if config.get("tuned") or config.get("tune"):
         raise DataError("the result was tuned to its scan, and cannot be asked; reconstruct it without --tune")
-    scan = _scan_files(inputs)
+    if config.get("reading"):
+        raise DataError(
+            "the scan of this result was read in a way that was told by hand (axes, an image of several), and cannot "
+            "be asked here; use bayesmri whatif"
+        )
+    named = _named(inputs)
+    scan = named[:2] if named[0][0].endswith(".hdr") and len(named) > 1 else named[:1]
+    others = frozenset(total for _, total in named[len(scan) :])
     try:
         options = Options(**{name: config[name] for name in METHOD if config.get(name) is not None})
         sampling = _sampling(config.get("sampling"))
@@ -37,15 +48,15 @@ def origin_of(provenance: Mapping[str, Any]) -> Origin:
         raise DataError(
             f"the result records settings that are not known here ({one_line(error, limit=120)})"
         ) from error
-    return Origin(tuple(name for name, _ in scan), tuple(total for _, total in scan), options, sampling)
+    return Origin(tuple(name for name, _ in scan), tuple(total for _, total in scan), options, sampling, others)
 
 
-def _scan_files(inputs: list[Any]) -> list[tuple[str, str]]:
-    """The first input: one file, or both halves of a BART pair."""
+def _named(inputs: list[Any]) -> list[tuple[str, str]]:
+    """Name and sha256 of every file, that of the scan, or both halves of a BART pair, first."""
     named = [(str(one.get("name", "")), str(one.get("sha256", ""))) for one in inputs if isinstance(one, dict)]
     if not named:
         raise DataError("the result does not record its scan, expected one of bayesmri recon; reconstruct again")
-    return named[:2] if named[0][0].endswith(".hdr") and len(named) > 1 else named[:1]
+    return named
 
 
 def _sampling(told: Any) -> Sampling | None:

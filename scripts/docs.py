@@ -81,7 +81,7 @@ PLANS: dict[str, Plan] = {
     "overview": Plan("head", {"samples": 16, "errors": True}, models=()),
     "reliability": Plan("everything", {"samples": 16, "slices": 1}),
     "holdout": Plan("everything", {"slices": 1, "accelerations": (4.0, 8.0)}, models=("tdv-r4", "tdv-r8")),
-    "tuning": Plan("everything", {"slices": 1, "accelerations": (4.0,)}),
+    "tuning": Plan("everything", {"slices": 1, "track": "single"}),
     "hallucination": Plan("measured", {"samples": 16, "slices": 1}, charts=True),
     "visibility": Plan("everything", {"samples": 4, "slices": 4, "track": "single"}),
     "compare": Plan("numbers", about=f"{MEASURED}, as one coil, by tdv-r4 and a U-Net with σ² that is not shipped"),

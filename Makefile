@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types unit oracles results docs wheel-test clean help
+.PHONY: demo test lint types unit oracles results docs lock wheel-test clean help
 
 help:
 	@echo "make demo   install into .venv, reconstruct a real head slice, write out/demo/"
@@ -51,6 +51,11 @@ results: $(VENV)/.dev
 # figures, numbers and tables of docs/studies.md; STUDIES names a few of them instead of all
 docs: $(VENV)/.core
 	$(BIN)/python scripts/docs.py --data $(DATA) $(STUDIES)
+
+# versions and checksums of all that the tests were run with; `pip install --require-hashes -r requirements-dev.lock` repeats it
+lock: $(VENV)/.made
+	$(PIP) install --dry-run --ignore-installed --report - -e ".[dev]" | $(BIN)/python scripts/lock.py >requirements-dev.lock.new
+	mv requirements-dev.lock.new requirements-dev.lock
 
 wheel-test: $(VENV)/.dev
 	$(BIN)/pytest -q --run-slow tests/test_wheel.py

@@ -38,6 +38,8 @@ def test_a_journal_after_resumes_is_that_of_a_straight_run(tmp_path: Path) -> No
                 file.unlink()
     train(config, halves, resume=True, say=silent)
     assert (halves / JOURNAL).read_bytes() == (tmp_path / "straight" / JOURNAL).read_bytes()
+    train(config, halves, resume=True, say=silent)  # nothing is left to do
+    assert (halves / JOURNAL).read_bytes() == (tmp_path / "straight" / JOURNAL).read_bytes()
     assert {4, 8, 11} <= {line["step"] for line in journal_lines(halves / TIMES)}
 
 

@@ -19,10 +19,10 @@ TIMED = ("seconds_per_step", "elapsed", "seconds_left")
 class Journal:
     """Appends whole lines; a line torn by a crash is dropped on resume."""
 
-    def __init__(self, path: Path, *, until: int) -> None:
-        """until: the step of the checkpoint that the run goes on from; 0 starts anew."""
+    def __init__(self, path: Path, *, until: int, over: bool = False) -> None:
+        """until: the step of the checkpoint that the run goes on from; 0 starts anew. over: it has reached its end."""
         self.path = path
-        kept = [line for line in journal_lines(path) if line["step"] <= until and not line.get(EARLY)]
+        kept = [line for line in journal_lines(path) if line["step"] <= until and (over or not line.get(EARLY))]
         with atomic_path(path) as temporary:
             temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 

@@ -161,7 +161,8 @@ def _hooks(config: TrainConfig, out: Path, state: State, dataset: Any, say: Say)
     recorded = portable(config)
     with atomic_path(out / "config.toml") as temporary:
         temporary.write_text(dump_toml(recorded), encoding="utf-8")
-    journal, times = (Journal(out / name, until=state.step) for name in (JOURNAL, TIMES))
+    over = state.step >= config.train.iterations
+    journal, times = (Journal(out / name, until=state.step, over=over) for name in (JOURNAL, TIMES))
     facts = {"config": as_dict(recorded), "threads": torch.get_num_threads()}
     record = provenance(
         command="train", config=as_dict(recorded), seed=config.seed, inputs=[], threads=torch.get_num_threads()

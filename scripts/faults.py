@@ -507,7 +507,16 @@ def memory(bench: Bench) -> Row:
     return row
 
 
-CAMPAIGNS = (kill_recon, kill_publish, kill_evaluate, kill_batch, kill_train, full_disk, read_only, bit_flips)
+CAMPAIGNS: tuple[Callable[[Bench], Row], ...] = (
+    kill_recon,
+    kill_publish,
+    kill_evaluate,
+    kill_batch,
+    kill_train,
+    full_disk,
+    read_only,
+    bit_flips,
+)
 CAMPAIGNS += (odd_names, two_writers, replaced_model, memory)
 
 

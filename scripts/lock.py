@@ -1,4 +1,4 @@
-"""requirements-dev.lock from pip's own report: `pip install --dry-run --ignore-installed --report - … | python scripts/lock.py`.
+"""requirements-dev.lock from pip's own report (`make lock`).
 
 One line for each package, with the checksum of the file that was resolved; names of registries are left out.
 """

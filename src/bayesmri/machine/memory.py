@@ -26,6 +26,13 @@ def keep_memory() -> bool:
     return _mallopt(M_MMAP_MAX, 0) and _mallopt(M_TRIM_THRESHOLD, -1)
 
 
+def tidy_memory() -> None:
+    """What is free within the heap goes back to the system: between slices, whose kept blocks do not fit together."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
+
+
 def _mallopt(parameter: int, value: int) -> bool:
     if sys.platform != "linux":
         return False

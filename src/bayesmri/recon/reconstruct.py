@@ -19,6 +19,7 @@ from bayesmri.io.inspect import data_messages
 from bayesmri.io.provenance import Seen
 from bayesmri.kspace import Header, KSpace
 from bayesmri.machine.crew import current
+from bayesmri.machine.memory import tidy_memory
 from bayesmri.machine.workers import one_thread, ordered
 from bayesmri.messages import Messages, noted
 from bayesmri.metrics import Metrics, volume_metrics
@@ -273,6 +274,7 @@ def _solved(
             watcher(D, x)
         if streams is not None:
             sampled, spread = _sampled_to(sampled, task, asked, one, streams[s], s, on_step)
+            tidy_memory()
         elif on_step is not None and far is None:
             on_step()
         if task.method.error_head is not None:

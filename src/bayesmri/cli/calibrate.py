@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from bayesmri.bounds.bound import FLOOR, RELATIVE_FLOOR, Region, percent
 from bayesmri.cli.options import SCAN, WORKERS, Scan, Whole, Workers
-from bayesmri.cli.output import count, print_json, print_messages
+from bayesmri.cli.output import count, print_json, print_messages, print_wrote
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
 from bayesmri.evaluation.request import Spread, Track, Wanted
@@ -153,8 +153,7 @@ def _say_expected(made: dict[str, Any]) -> None:
         f"energy of missing lines: {made['bias']:.3g} of what left-out lines say; "
         f"expected PSNR ± {made['spread_db']:.2g} dB for 90 % of the volumes"
     )
-    for path in made["outputs"]:
-        print(f"wrote {path}")
+    print_wrote(made["outputs"])
 
 
 def _spread(name: str, found: dict[str, Any]) -> str:
@@ -186,5 +185,4 @@ def _say(made: dict[str, Any]) -> None:
     if "plain" in made:
         print(_spread("not relative", made["plain"]))
     print(f"promise: {made['guarantee']}")
-    for path in made["outputs"]:
-        print(f"wrote {path}")
+    print_wrote(made["outputs"])

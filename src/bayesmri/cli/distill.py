@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from bayesmri.cli.options import WORKERS, Whole, Workers
-from bayesmri.cli.output import print_json
+from bayesmri.cli.output import print_json, print_wrote
 from bayesmri.cli.progress import progress
 
 FEATURES = {"spread": 16, "error": 9}
@@ -99,5 +99,4 @@ def distill(
             f"on {made['judged']:.0f} slices kept out: error {made['unscaled']:.2f} times what was expected before "
             f"scaling; rank correlation {made['rho']:.2f} (std of the draws: {made['rho_std']:.2f})"
         )
-    for path in made["outputs"]:
-        print(f"wrote {path}")
+    print_wrote(made["outputs"])

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from bayesmri.cli.output import count, print_json, print_messages, print_removed
+from bayesmri.bounded import one_line
+from bayesmri.cli.output import count, print_json, print_messages, print_removed, print_wrote
 from bayesmri.recon.export import export as export_result
 
 
@@ -71,8 +72,7 @@ def export(
     if json:
         print_json(made)
         return
-    print(f"{made['file']}: {count(made['slices'], 'slice')}")
+    print(f"{one_line(made['file'])}: {count(made['slices'], 'slice')}")
     for name, title in made.get("series", {}).items():
         print(f"  {name}: {title}")
-    for path in made["outputs"]:
-        print(f"wrote {path}")
+    print_wrote(made["outputs"])

@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from bayesmri.cli.options import Out, Whole
-from bayesmri.cli.output import print_json
+from bayesmri.cli.output import print_json, print_wrote
 from bayesmri.cli.progress import progress
 
 
@@ -51,5 +51,4 @@ def familiarise(
         f"{made['slices']} slices of {made['files']} files, sides of {made['sizes'][0]} to {made['sizes'][1]} pixels; "
         f"outside beyond a distance of {made['threshold']:.2f}"
     )
-    for path in made["outputs"]:
-        print(f"wrote {path}")
+    print_wrote(made["outputs"])

@@ -2,11 +2,11 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO, cast
 
-from bayesmri.bounded import printable
+from bayesmri.bounded import one_line, printable
 
 
 class Printable:
@@ -43,6 +43,12 @@ def printing() -> Iterator[None]:
 
 def print_json(value: object) -> None:
     print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def print_wrote(paths: Iterable[object]) -> None:
+    """A line each, whatever their names hold."""
+    for path in paths:
+        print(f"wrote {one_line(path, limit=4096)}")
 
 
 def print_metrics(metrics: Mapping[str, Mapping[str, float]]) -> None:

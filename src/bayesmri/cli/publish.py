@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from bayesmri.cli.output import print_json
+from bayesmri.cli.output import print_json, print_wrote
 from bayesmri.evaluation.request import Publication
 
 
@@ -55,6 +55,5 @@ def publish(
     if json:
         print_json(made)
         return
-    for path in made["outputs"]:
-        print(f"wrote {path}")
+    print_wrote(made["outputs"])
     print(f"{made['bytes'] / 1e6:.2f} MB of weights; read the card with bayesmri models {made['outputs'][0]}")

@@ -7,9 +7,18 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from bayesmri.bounded import one_line
 from bayesmri.bounds.bound import percent
 from bayesmri.cli.options import LAYOUT, SOURCE, WORKERS, Layout, Source, Whole, Workers
-from bayesmri.cli.output import count, print_json, print_messages, print_metrics, print_removed, sampling_line
+from bayesmri.cli.output import (
+    count,
+    print_json,
+    print_messages,
+    print_metrics,
+    print_removed,
+    print_wrote,
+    sampling_line,
+)
 from bayesmri.cli.progress import VolumeMeter, progress
 from bayesmri.errors import ConfigError
 from bayesmri.io.atomic import check_target
@@ -237,7 +246,7 @@ def recon(
     if json:
         print_json(made)
         return 0
-    print(f"{made['file']}: {count(made['slices'], 'slice')}, {sampling_line(made)}")
+    print(f"{one_line(made['file'])}: {count(made['slices'], 'slice')}, {sampling_line(made)}")
     print(f"reconstructed by {made['method']} in {made['seconds']:.1f} s{samples_words(made)}")
     if "model_file" in made:
         known = made["model_file"]
@@ -251,8 +260,7 @@ def recon(
     for text, found in made.get("visibility", {}).items():
         print(visibility_line(text, found))
     print_metrics(made["metrics"])
-    for path in made["outputs"]:
-        print(f"wrote {path}")
+    print_wrote(made["outputs"])
     return 0
 
 
@@ -265,8 +273,7 @@ def print_batch(made: Mapping[str, Any], json: bool) -> int:
             f"{made[name]} {name.replace('_', ' ')}" for name in ("done", "finished_before", "failed") if made[name]
         ]
         print(f"{count(len(made['volumes']), 'volume')}: {', '.join(told)}")
-        for path in made["outputs"]:
-            print(f"wrote {path}")
+        print_wrote(made["outputs"])
     return 3 if made["failed"] else 0
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from bayesmri.bounded import one_line
 from bayesmri.cli.output import count, print_json, print_messages, print_removed
 from bayesmri.recon.files import with_ending
 from bayesmri.recon.page import MEGABYTES, report_file
@@ -51,5 +52,5 @@ def report(
         print_json(made)
         return
     samples = f", {count(made['samples_shown'], 'sample')} of each" if made["samples_shown"] else ""
-    print(f"{made['file']}: {count(made['slices_shown'], 'slice')}{samples}")
+    print(f"{one_line(made['file'])}: {count(made['slices_shown'], 'slice')}{samples}")
     print(f"wrote {made['output']} ({made['bytes'] / 1e6:.1f} MB)")

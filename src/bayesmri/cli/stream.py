@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from bayesmri.bounded import one_line
 from bayesmri.cli.options import Whole
-from bayesmri.cli.output import count, print_json
+from bayesmri.cli.output import count, print_json, print_wrote
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
 from bayesmri.recon.files import with_ending
@@ -98,5 +99,7 @@ def stream(
         print_json(made)
         return
     series = ", ".join(f"{n} of series {name}" for name, n in made["series"].items())
-    print(f"{made['file']}: {count(made['lines'], 'line')} sent, {count(made['images'], 'image')} came back ({series})")
-    print(f"wrote {made['output']}")
+    print(
+        f"{one_line(made['file'])}: {count(made['lines'], 'line')} sent, {count(made['images'], 'image')} came back ({series})"
+    )
+    print_wrote([made["output"]])

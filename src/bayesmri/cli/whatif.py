@@ -5,8 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from bayesmri.bounded import one_line
 from bayesmri.cli.options import Whole
-from bayesmri.cli.output import print_json, print_messages, print_removed
+from bayesmri.cli.output import print_json, print_messages, print_removed, print_wrote
 from bayesmri.errors import ConfigError
 from bayesmri.machine.memory import keep_memory
 from bayesmri.recon.acquisition import Sampling
@@ -110,9 +111,10 @@ def whatif(
         print_json(made)
         return
     what = "what is" if asked.kind == "erase" else "a structure"
-    print(f"{made['file']}, slice {made['slice']}: {what} at {asked.x:g},{asked.y:g} within {asked.r:g} pixels")
+    print(
+        f"{one_line(made['file'])}, slice {made['slice']}: {what} at {asked.x:g},{asked.y:g} within {asked.r:g} pixels"
+    )
     print(f"  {made['verdict']}")
     units = "" if made["noise_units"] is None else f", {made['noise_units']:.1f} times the noise"
     print(f"  the measured lines hold {100 * made['kept']:.0f} % of its energy{units} ({made['method']})")
-    for path in made["outputs"]:
-        print(f"wrote {path}")
+    print_wrote(made["outputs"])

@@ -99,7 +99,6 @@ def stream(
         print_json(made)
         return
     series = ", ".join(f"{n} of series {name}" for name, n in made["series"].items())
-    print(
-        f"{one_line(made['file'])}: {count(made['lines'], 'line')} sent, {count(made['images'], 'image')} came back ({series})"
-    )
+    sent, back = count(made["lines"], "line"), count(made["images"], "image")
+    print(f"{one_line(made['file'])}: {sent} sent, {back} came back ({series})")
     print_wrote([made["output"]])

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from bayesmri.cli import build_app, main
+from bayesmri.cli.progress import progress
 
 VERBS = tuple(name for name in build_app() if not name.startswith("-"))
 
@@ -323,3 +324,17 @@ def test_hdf5_may_have_any_name_of_its_own(knee: Path, tmp_path: Path, name: str
     assert main(["recon", str(knee), "-o", str(tmp_path / name), "--method", "zero-filled"]) == 0
     with h5py.File(tmp_path / name) as file:
         assert "reconstruction" in file
+
+
+def test_the_time_left_does_not_count_what_is_done_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A hundred seconds before the first piece, six for each: after two of ten, eight times six are left."""
+    now = 0.0
+    monkeypatch.setattr("bayesmri.cli.progress.time.monotonic", lambda: now)
+    with progress(10, title="recon") as advance:
+        now = 100.0
+        advance()
+        now = 106.0
+        advance()
+    assert capsys.readouterr().err.splitlines() == ["recon: 1/10 slices", "recon: 2/10 slices, about 48 s left"]

@@ -38,17 +38,19 @@ def _rich(*columns: str) -> Any:
 
 @contextmanager
 def _lines(total: int, title: str, unit: str) -> Iterator[Callable[[], None]]:
-    began = said = time.monotonic()
+    first = said = time.monotonic()
     done = 0
 
     def advance() -> None:
-        nonlocal done, said
+        """What is done once, before the first piece, says nothing of the time that the others take."""
+        nonlocal done, first, said
         done += 1
         now = time.monotonic()
+        first = now if done == 1 else first
         if now - said >= SECONDS_BETWEEN_LINES and done < total:
             said = now
-            left = (now - began) / done * (total - done)
-            print(f"{title}: {done}/{total} {unit}, about {left:.0f} s left", file=sys.stderr, flush=True)
+            left = f", about {(now - first) / (done - 1) * (total - done):.0f} s left" if done > 1 else ""
+            print(f"{title}: {done}/{total} {unit}{left}", file=sys.stderr, flush=True)
 
     yield advance
 

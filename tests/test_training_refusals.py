@@ -121,7 +121,7 @@ def test_a_disk_that_fills_up_names_the_file_and_keeps_the_last_checkpoint(
 
 
 def test_a_journal_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
+    def full(*_: Any, due: bool = True) -> None:
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(journal.Journal, "write", full)

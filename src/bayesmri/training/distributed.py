@@ -43,13 +43,16 @@ def join(device: torch.device) -> World:
     if device.type == "cuda":
         torch.cuda.set_device(device)  # else every process would also take memory of the first device
     if not dist.is_initialized():
-        # what processes that died left in torchrun's store would be waited for in vain: each attempt has its own keys
-        store, rank, size = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
-        prefix = f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-        attempt = dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]
-        backend = "nccl" if device.type == "cuda" else "gloo"
-        dist.init_process_group(backend, store=attempt, rank=rank, world_size=size)
+        begin("nccl" if device.type == "cuda" else "gloo")
     return World(dist.get_rank(), size)
+
+
+def begin(backend: str) -> None:
+    """What processes that died left in torchrun's store would be waited for in vain: each attempt has its own keys."""
+    store, rank, size = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
+    prefix = f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    attempt = dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]
+    dist.init_process_group(backend, store=attempt, rank=rank, world_size=size)
 
 
 def leave() -> None:

@@ -14,6 +14,11 @@ LEAST = 1024  # bytes that any tensor counts: a million empty ones are no less a
 class Allowance(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While active, tensors made anew may take `most` bytes in all; more is a ModelError instead of an allocation."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here: without this, torch's compiler is imported on the first use, 0.6 s."""
+        return False
+
     def __init__(self, most: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._most, self._left = most, most

@@ -9,6 +9,7 @@ from typing import Any, final
 from bayesmri.errors import BayesMRIError, ClusterError, ClusterLostError
 from bayesmri.io.guard import one_line
 from bayesmri.machine.crew import Job, Lacking
+from bayesmri.machine.memory import keep_memory
 from bayesmri.machine.optional import needed
 
 AHEAD = 1.5  # jobs out for every worker: the next is there when one is done
@@ -29,6 +30,7 @@ class Answer:
 
 def perform(job: Job) -> Answer:
     """On the worker."""
+    keep_memory()
     try:
         return Answer(job.run())
     except Lacking:

@@ -21,10 +21,12 @@ from bayesmri.physics.fourier import fft2c, ifft2c
 from bayesmri.posterior.error_head import ErrorHead, ErrorHeadConfig
 from bayesmri.posterior.evidence import Evidence, evidence, noise_level
 from bayesmri.posterior.predictor import blur
+from bayesmri.posterior.rescans import Rescans, rescanned
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.reconstruct import reconstruct
 from bayesmri.recon.request import Options
 from bayesmri.recon.undersample import undersample
+from bayesmri.regularizers.base import Regularizer
 from bayesmri.training.drawn import Drawn, drawn
 from bayesmri.training.error_head import ErrorConfig, judge, train_head
 from study_runs import save_heads, save_scans, tiny
@@ -38,9 +40,10 @@ def generator(seed: int) -> torch.Generator:
 
 def head(features: int = 4, scale: float = 1.0) -> ErrorHead:
     """One whose last layer is not zero, as after training."""
-    made = ErrorHead(ErrorHeadConfig(features, scale), generator(0))
+    made = ErrorHead(ErrorHeadConfig(features, scale, scale), generator(0))
     with torch.no_grad():
-        made.out.copy_(0.1 * torch.randn(made.out.shape, generator=generator(1)))
+        for voice in (made.alone, made.again):
+            voice.out.copy_(0.1 * torch.randn(voice.out.shape, generator=generator(1)))
     return made.requires_grad_(False)
 
 
@@ -51,6 +54,10 @@ def scan_of(Q: int, shape: tuple[int, int], *, factor: float = 1.0) -> tuple[Ten
     mask[::3] = True
     z = mask * fft2c(x + 0.3 * torch.randn(2, Q, *shape, dtype=torch.complex64, generator=generator(3)))
     return factor * x, factor * z, mask
+
+
+def rescans_of(shape: tuple[int, int]) -> Rescans:
+    return Rescans(*(0.1 + torch.rand(2, *shape, generator=generator(seed)) for seed in (6, 7)))
 
 
 @pytest.mark.parametrize("shape", [(21, 18), (32, 32)])
@@ -79,19 +86,20 @@ def test_the_noise_is_found_beside_an_image() -> None:
 @pytest.mark.parametrize("shape", [(21, 18), (9, 7), (32, 40)])
 @pytest.mark.parametrize("factor", [1e-5, 1e6])
 def test_the_expected_error_follows_the_scale_of_the_data(factor: float, shape: tuple[int, int]) -> None:
-    v = torch.rand(2, *shape, generator=generator(5))
+    v, again = torch.rand(2, *shape, generator=generator(5)), rescans_of(shape)
     one, other = (evidence(*scan_of(2, shape, factor=f)) for f in (1.0, factor))
-    for K, spread in ((0, None), (4, v)):
-        scaled = None if spread is None else factor**2 * spread
-        torch.testing.assert_close(head()(other, scaled, K), factor * head()(one, spread, K), rtol=1e-3, atol=0)
+    torch.testing.assert_close(head()(other), factor * head()(one), rtol=1e-3, atol=0)
+    more = Rescans(*(factor * part for part in again))
+    torch.testing.assert_close(head()(other, factor**2 * v, more), factor * head()(one, v, again), rtol=1e-3, atol=0)
 
 
 def test_the_draws_add_their_variance() -> None:
     """σ_total² = σ̂² + s²: it is never below σ̂, and grows with it."""
     seen = evidence(*scan_of(1, (20, 24)))
     v = 100 * torch.rand(2, 20, 24, generator=generator(5))
-    assert (head()(seen, v, 6).square() >= v).all()
-    assert (head(scale=2.0)(seen, v, 6) == 2 * head()(seen, v, 6)).all()
+    again = rescans_of((20, 24))
+    assert (head()(seen, v, again).square() >= v).all()
+    assert (head(scale=2.0)(seen, v, again) == 2 * head()(seen, v, again)).all()
 
 
 def test_empty_data_has_an_expected_error_of_nothing_and_no_nan() -> None:
@@ -105,8 +113,10 @@ def test_a_head_stays_small() -> None:
     assert sum(w.numel() for w in ErrorHead(ErrorHeadConfig(), generator(0)).parameters()) <= 20_000
     with pytest.raises(ConfigError, match="expected at most 20000"):
         ErrorHead(ErrorHeadConfig(16), generator(0))
-    with pytest.raises(ConfigError, match="a scale above 0"):
+    with pytest.raises(ConfigError, match="scales above 0"):
         ErrorHeadConfig(scale=0.0)
+    with pytest.raises(ConfigError, match="scales above 0"):
+        ErrorHeadConfig(scale_again=float("inf"))
 
 
 def errors(n: int, *, seed: int) -> list[Drawn]:
@@ -121,7 +131,8 @@ def errors(n: int, *, seed: int) -> list[Drawn]:
         size = 0.02 + 0.4 * torch.sigmoid(60 * (X - 1.5))
         Y = (X + size * torch.randn(X.shape, generator=g)).abs()
         d = 0.01 * torch.randn(1, 4, 24, 28, generator=g)
-        found.append(Drawn(evidence(x, mask * fft2c(x), mask), Y, d.half(), d.abs().half()))
+        again = Rescans(size * torch.rand(X.shape, generator=g), size * torch.rand(X.shape, generator=g))
+        found.append(Drawn(evidence(x, mask * fft2c(x), mask), Y, d.half(), d.abs().half(), again))
     return found
 
 
@@ -129,10 +140,13 @@ def test_a_head_learns_where_errors_are_and_how_large() -> None:
     losses: list[float] = []
     made, facts = train_head([errors(24, seed=1)], ErrorConfig(60, 4, 1e-2, 4), losses.append)
     assert len(losses) == 60
-    new = judge(made, errors(8, seed=2))
-    assert 0.85 < new["ratio"] < 1.15
-    assert new["rho"] > 0.2 > 0.1 > abs(new["rho_std"])
-    assert facts["ratio"] == pytest.approx(1)  # on the elements that gave its scale
+    for drawn_too in (False, True):
+        new = judge(made, errors(8, seed=2), drawn=drawn_too)
+        assert 0.85 < new["ratio"] < 1.15
+        assert new["rho"] > 0.2 > 0.1 > abs(new["rho_std"])
+    # on the elements that gave its scales
+    assert facts["ratio_alone"] == pytest.approx(1)
+    assert facts["ratio"] == pytest.approx(1, abs=0.02)  # the draws' own part is not scaled with s
     again, _ = train_head([errors(24, seed=1)], ErrorConfig(60, 4, 1e-2, 4), losses.append)
     assert all(torch.equal(a, b) for a, b in zip(made.parameters(), again.parameters(), strict=True))
 
@@ -143,7 +157,7 @@ def test_judges_give_the_scale_and_are_not_learned_from() -> None:
     worse = [replace(one, Y=(one.seen.at_mean + 2 * (one.Y - one.seen.at_mean))) for one in judges]
     config = ErrorConfig(2, 2, 1e-3, 3)
     heads = [train_head([errors(6, seed=1)], config, lambda _: None, judges=some)[0] for some in (judges, worse)]
-    assert torch.equal(heads[0].linear, heads[1].linear)
+    assert torch.equal(heads[0].alone.linear, heads[1].alone.linear)
     assert heads[1].config.scale == pytest.approx(
         2 * heads[0].config.scale, rel=0.1
     )  # the draws' own part is not twice
@@ -152,15 +166,18 @@ def test_judges_give_the_scale_and_are_not_learned_from() -> None:
 def test_elements_come_back_from_their_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny_training()
     data = Dataset(config.data, config.recipe(), seed=1, side="val")
-    made = list(drawn(tiny(), data, range(2), 3, seed=1, folder=tmp_path))
+    made = list(drawn(tiny(), data, range(2), 3, seed=1, folder=tmp_path, again=True))
     monkeypatch.setattr("bayesmri.training.drawn.draw", None)  # none is made again
-    for a, b in zip(made, drawn(tiny(), data, range(2), 3, seed=1, folder=tmp_path), strict=True):
+    for a, b in zip(made, drawn(tiny(), data, range(2), 3, seed=1, folder=tmp_path, again=True), strict=True):
+        assert a.again is not None
+        assert b.again is not None
         assert all(
-            torch.equal(p, q) for p, q in zip((*a.seen, a.Y, a.deviations), (*b.seen, b.Y, b.deviations), strict=True)
+            torch.equal(p, q)
+            for p, q in zip((*a.seen, a.Y, a.deviations, *a.again), (*b.seen, b.Y, b.deviations, *b.again), strict=True)
         )
     (tmp_path / "element-000001.safetensors").write_bytes(b"torn")
     with pytest.raises(TypeError):
-        list(drawn(tiny(), data, range(2), 3, seed=1, folder=tmp_path))
+        list(drawn(tiny(), data, range(2), 3, seed=1, folder=tmp_path, again=True))
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +208,14 @@ def test_the_pipeline_hands_the_head_what_it_was_made_for(folder: Path, samples:
     seen = evidence(model.reconstruct(z, mask) / factor, z / factor, mask)
     variance = None if found.std is None else torch.from_numpy(found.std / factor).square()
     assert model.error_head is not None
-    want = model.error_head(seen, variance, samples) * factor
+    again = None
+    if samples:
+        D = model.scheme.data_term(z / factor, mask)
+        reg = model.regularizer.bind(model.distribution().mean())
+        assert isinstance(reg, Regularizer)
+        x = model.scheme.run(D, reg)
+        again = rescanned(D, x, model.scheme.data_term, lambda D: model.scheme.run(D, reg))
+    want = model.error_head(seen, variance, again) * factor
     assert found.error_std is not None
     np.testing.assert_allclose(found.error_std, want.numpy(), rtol=1e-3)
     if found.std is not None:

@@ -22,6 +22,7 @@ from bayesmri.io.formats import read_kspace
 from bayesmri.kspace import KSpace
 from bayesmri.model import Model, build
 from bayesmri.posterior.error_head import ErrorHead, ErrorHeadConfig
+from bayesmri.posterior.rescans import RESCANS
 from bayesmri.recon.reconstruct import Reconstruction
 from bayesmri.recon.undersample import undersample
 from bayesmri.studies.plant import plant_volume
@@ -87,7 +88,8 @@ def test_the_typical_error_stands_in_the_place_of_sigma(rivals: Path, scans: Pat
     head = ErrorHead(ErrorHeadConfig(features=2), torch.Generator().manual_seed(0)).requires_grad_(False)
     save_model(tmp_path / "headed.json", replace(model, error_head=head))
     method, kspace = spread(f"error:{tmp_path / 'headed.json'}"), measured(scans)
-    assert (method.name, method.kind, method.passes(N)) == ("error:headed", "error", 1)
+    assert (method.name, method.kind, method.passes(N)) == ("error:headed", "error", N + RESCANS)
+    assert equal_samples([spread(named(rivals, "wide")), method], N, (16, 16)) == [N, max(2, N - RESCANS)]
     result = run(method, kspace)
     np.testing.assert_array_equal(result.std, result.error_std)
     with pytest.raises(ModelError, match="no typical error"):

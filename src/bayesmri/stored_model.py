@@ -168,10 +168,12 @@ def _predictor(record: Mapping[str, Any], tensors: Mapping[str, Tensor], nbytes:
 
 
 def _error_head(record: Mapping[str, Any], tensors: Mapping[str, Tensor], nbytes: int) -> ErrorHead | None:
-    """None where the model has none, as those from before there was one."""
+    """None where the model has none, or one of the first kind, which never scanned an image again."""
     if record.get("error_head") is None:
         return None
     config = parse(ErrorHeadConfig, check_sizes(record["error_head"]))
+    if HEAD_PREFIX + "linear" in tensors:
+        return None
     with Allowance(ROOM + GROWTH * nbytes):
         head = ErrorHead(config, torch.Generator().manual_seed(0))
     head.load_state_dict({n.removeprefix(HEAD_PREFIX): t for n, t in tensors.items() if n.startswith(HEAD_PREFIX)})

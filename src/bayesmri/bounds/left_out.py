@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Mask = NDArray[np.bool_]
+from bayesmri.physics.pattern import Mask, centre, radius
+
 Cells = NDArray[np.float64]
 
 N_FOLDS = 4
@@ -43,7 +44,7 @@ def folds(mask: Mask) -> NDArray[np.int64]:
     Lines go to the folds in turn, points by lot (the same for the same mask).
     """
     found = np.full(mask.shape, -1, dtype=np.int64)
-    outer = np.flatnonzero(mask & ~_centre(mask))
+    outer = np.flatnonzero(mask & ~centre(mask))
     if mask.ndim == 2:
         outer = np.random.default_rng(0).permutation(outer)
     for j in range(N_FOLDS):
@@ -138,13 +139,6 @@ def spectrum(power: Cells, mask: Mask) -> Cells:
     return smooth
 
 
-def radius(shape: tuple[int, ...]) -> Cells:
-    """|k| of every cell in units of the grid, 0 … about ½ for lines (W,) and points (H, W)."""
-    axes = [(np.arange(n) - n // 2) / n for n in shape]
-    found: Cells = np.abs(axes[0]) if len(axes) == 1 else np.hypot(axes[0][:, None], axes[1])
-    return found
-
-
 def nearness(mask: Mask) -> Cells:
     """Σ_acquired e^(−|c − c'|) + e^(−|c + c'|) of every cell c, its own place left out of the first sum."""
     present = mask.astype(np.float64)
@@ -196,18 +190,6 @@ def _features(mask: Mask, fold: NDArray[np.int64]) -> Cells:
             near = np.where(fold == j, nearness(mask & (fold != j)), near)
     k = np.log(radius(mask.shape) + OFFSET) - np.log(0.1)
     return np.stack([k, np.log(near + OFFSET) + 1.5], axis=-1)
-
-
-def _centre(mask: Mask) -> Mask:
-    """The fully sampled centre: the run of lines around the middle, or the points nearer than the first missing one."""
-    k = radius(mask.shape)
-    if mask.ndim == 2:
-        return np.asarray(k < k[~mask].min(initial=np.inf))
-    middle, missing = mask.size // 2, np.flatnonzero(~mask)
-    index = np.arange(mask.size)
-    left, right = missing[missing <= middle].max(initial=-1), missing[missing >= middle].min(initial=mask.size)
-    inside: Mask = (index > left) & (index < right)
-    return inside
 
 
 def _logit(share: Cells) -> Cells:

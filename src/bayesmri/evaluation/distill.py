@@ -128,7 +128,8 @@ def _elements(
     dataset = Dataset(matched.data, matched.recipe(), seed=config.seed, side=side)
     folder = None if lesson.keep is None else lesson.keep / recipe.stem
     numbers, found = range(config.elements), []
-    for one in drawn(model, dataset, numbers, N, seed=config.seed, device=place, folder=folder):
+    again = lesson.what == "error"
+    for one in drawn(model, dataset, numbers, N, seed=config.seed, device=place, folder=folder, again=again):
         found.append(one)
         advance()
     return found
@@ -140,7 +141,7 @@ def _judges(model: Model, recipe: Path, config: DistillConfig, lesson: Lesson, p
     found: list[Drawn] = []
     for seed in range(config.seed, config.seed + SCANS):
         dataset = Dataset(matched.data, matched.recipe(), seed=seed)
-        found += validating(model, dataset, TARGET, seed=seed, device=place, folder=folder)
+        found += validating(model, dataset, TARGET, seed=seed, device=place, folder=folder, again=True)
     return found
 
 
@@ -167,7 +168,8 @@ def _learned(
     wanted = ErrorConfig(config.iterations, config.batch, config.lr, config.features, seed=config.seed)
     head, reached = train_head(elements, wanted, on_step, judges=judges, device=place)
     facts = {**asdict(wanted), "elements": sum(map(len, elements)), "samples": TARGET, **reached}
-    facts |= {"scale": head.config.scale, "parameters": sum(w.numel() for w in head.parameters())}
+    facts |= {"scale": head.config.scale, "scale_again": head.config.scale_again}
+    facts["parameters"] = sum(w.numel() for w in head.parameters())
     return partial(with_error_head, model, head), facts
 
 

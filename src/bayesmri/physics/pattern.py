@@ -202,6 +202,24 @@ def _one_sided(mask: Mask) -> bool:
     return max(edges) > 2 * min(edges) + 2 and (1 - share) ** (max(edges) - min(edges)) < BY_CHANCE
 
 
+def radius(shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """|k| of every cell in units of the grid, 0 … about ½ for lines (W,) and points (H, W)."""
+    axes = [(np.arange(n) - n // 2) / n for n in shape]
+    found: NDArray[np.float64] = np.abs(axes[0]) if len(axes) == 1 else np.hypot(axes[0][:, None], axes[1])
+    return found
+
+
+def centre(mask: Mask) -> Mask:
+    """The fully sampled centre: the run of lines around the middle, or the points nearer than the first missing one."""
+    if mask.ndim == 2:
+        k = radius(mask.shape)
+        return np.asarray(k < k[~mask].min(initial=np.inf))
+    left, right = _ends(mask)
+    index = np.arange(mask.size)
+    inside: Mask = (index > left) & (index < right)
+    return inside
+
+
 def _ends(mask: Mask) -> tuple[int, int]:
     """The missing lines to the left and right of the centre; beside each other where the centre itself is missing."""
     centre = len(mask) // 2

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bayesmri.bounds.expected import ErrorScale, Expected, scale_for
-from bayesmri.bounds.left_out import LEAST, N_FOLDS, folds, lost_share, radius
+from bayesmri.bounds.left_out import LEAST, N_FOLDS, folds, lost_share
 from bayesmri.complexes import rss
 from bayesmri.kspace import KSpace
 from bayesmri.machine.workers import one_thread, ordered
 from bayesmri.metrics import CROP, center_crop
 from bayesmri.physics.data_terms import DataTerm
 from bayesmri.physics.fourier import fft2c, ifft2c
+from bayesmri.physics.pattern import radius
 from bayesmri.recon.expectation import TINY, Told, expect
 from bayesmri.recon.method import Method
 

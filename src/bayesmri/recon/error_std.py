@@ -8,6 +8,7 @@ from torch import Tensor
 from bayesmri.physics.data_terms import DataTerm
 from bayesmri.posterior.error_head import ErrorHead
 from bayesmri.posterior.evidence import evidence
+from bayesmri.posterior.rescans import Rescans
 from bayesmri.recon.grid import Padding
 
 
@@ -18,18 +19,17 @@ def error_std(
     at_mean: Tensor,
     factor: float,
     std: Tensor | None,
-    K: int,
+    rescans: Rescans | None,
     pad: Padding | None = None,
 ) -> NDArray[np.float32]:
     """(H, W), in the units of the input.
 
     D: the slice in the model's scale. at_mean: its x_μ, complex (Q, H, W). factor: of that scale to the input's.
-    std: σ̂ of K draws, (H, W) in the input's units; None without draws.
+    std: σ̂ of the draws, (H, W) in the input's units; None without draws. rescans: of x_μ, in the model's scale.
     pad: what lies around the encoded grid; σ̂, which is of the stored one, is then not used.
     """
-    drawn = std is not None and pad is None
-    variance = (std / factor).float().square()[None] if drawn and std is not None else None
-    total = head(evidence(at_mean[None], D.z, D.mask), variance, K if drawn else 0)[0] * factor
+    variance = (std / factor).float().square()[None] if std is not None and pad is None else None
+    total = head(evidence(at_mean[None], D.z, D.mask), variance, rescans)[0] * factor
     if pad is not None:
         total = pad.widen(total.to(at_mean.dtype)).real.clamp(min=0)
     found: NDArray[np.float32] = total.cpu().numpy()

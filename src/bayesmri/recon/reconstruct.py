@@ -278,7 +278,8 @@ def _solved(
         elif on_step is not None and far is None:
             on_step()
         if task.method.error_head is not None:
-            total.append(error_std(task.method.error_head, D, x, task.factor, spread, asked.samples, task.pad))
+            again = one.rescans if streams is None or one.rescans is not None else task.rescans(D, x)
+            total.append(error_std(task.method.error_head, D, x, task.factor, spread, again, task.pad))
             check_finite("the size of the error", total[s], task.method, s)
     return _Solved(np.stack(images), *(np.stack(part) if part else None for part in (std, total))), sampled
 
@@ -297,7 +298,8 @@ def _far(
     if crew is None or task.method.again is None:
         return None
     fold = None if checker is None else folds(task.mask.cpu().numpy())
-    wanted = Asked(asked.samples, streams, fold, asked.keep_samples, asked.full_fov)
+    again = streams is not None and task.method.error_head is not None
+    wanted = Asked(asked.samples, streams, fold, asked.keep_samples, asked.full_fov, again)
     return far_slices(crew, task, wanted, name=name, origin=origin, on_step=on_step)
 
 

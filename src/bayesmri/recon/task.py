@@ -16,6 +16,7 @@ from bayesmri.physics.data_terms import Coupled, DataTerm
 from bayesmri.physics.espirit import FEWEST
 from bayesmri.physics.measured import central_lines, measured_lines
 from bayesmri.physics.sense import sensitivity_sets
+from bayesmri.posterior.rescans import Rescans, rescanned
 from bayesmri.recon.check import Scan
 from bayesmri.recon.grid import Padding, encoded, padding
 from bayesmri.recon.method import Method
@@ -94,6 +95,10 @@ class Task:
             return self.method.solve(begin(s, lines))[0] * self.factor
 
         return Scan(self.volume, self.mask, solve, begin, self.factor)
+
+    def rescans(self, D: DataTerm, x: Tensor) -> Rescans:
+        """What becomes of x_μ, (Q, H, W) in the method's scale, under other lines."""
+        return rescanned(D, x[None], self.method.begin, self.method.solve)
 
     def _lines(self) -> int:
         """Central lines that sensitivities are learned from."""

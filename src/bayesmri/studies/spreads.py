@@ -1,8 +1,8 @@
 """Every way to an image with σ̂ behind one door: posterior, dropout, a predicted variance, an ensemble of models.
 
 A text names one: a model, several joined by + for an ensemble, as runs/e1+runs/e2+runs/e3, isotropic:MODEL for a model
-with one variance for all weights in the place of what it learned, or error:MODEL for one with its typical error, of a
-single reconstruction, in the place of σ̂.
+with one variance for all weights in the place of what it learned, or error:MODEL for one with its typical error in the
+place of σ̂: of its draws and of the image scanned once more, or of a single reconstruction where it has no posterior.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from bayesmri.evaluation.request import ERROR, ISOTROPIC, JOIN, members_of
 from bayesmri.kspace import KSpace
 from bayesmri.model import solve
 from bayesmri.posterior.block_gaussian import BlockGaussian
+from bayesmri.posterior.rescans import RESCANS
 from bayesmri.recon.reconstruct import Reconstruction, reconstruct
 from bayesmri.recon.request import Options
 from bayesmri.statistics import Moments
@@ -47,11 +48,16 @@ class Spread:
     @property
     def draws(self) -> bool:
         """Whether it has a number of samples to choose."""
-        return self.kind in ("posterior", "dropout")
+        return self.kind in ("posterior", "dropout") or (self.kind == "error" and self.members[0].stochastic)
+
+    @property
+    def beside(self) -> int:
+        """Reconstructions that are made beside the samples."""
+        return RESCANS if self.draws and self.kind == "error" else 0
 
     def passes(self, samples: int) -> int:
         """Reconstructions of a slice that σ̂ is made of."""
-        return samples if self.draws else len(self.members)
+        return samples + self.beside if self.draws else len(self.members)
 
     def cost(self, shape: tuple[int, int]) -> int:
         """Floating-point operations of the convolutions of one pass through one slice; of the mean member."""
@@ -73,7 +79,7 @@ class Spread:
             samples=samples if self.draws else 0,
             seed=seed,
             device=device,
-            keep_samples=keep and self.draws,
+            keep_samples=keep and self.draws and self.kind != "error",  # whose first samples would be another method's
             full_fov=True,
             model=self.members[0].model,
         )
@@ -159,7 +165,7 @@ def equal_samples(spreads: Sequence[Spread], samples: int, shape: tuple[int, int
     Costs are counted, not timed: the same N on every machine.
     """
     budget = samples * spreads[0].cost(shape)
-    return [max(2, round(budget / s.cost(shape))) if s.draws else 0 for s in spreads]
+    return [max(2, round(budget / s.cost(shape)) - s.beside) if s.draws else 0 for s in spreads]
 
 
 def _operations(loaded: Loaded, shape: tuple[int, int]) -> int:

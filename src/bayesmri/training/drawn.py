@@ -6,7 +6,7 @@ Element i is a function of (model, data, seed, i) alone, so that a folder can be
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import final
@@ -26,7 +26,10 @@ from bayesmri.model import Model
 from bayesmri.physics.operator import batched
 from bayesmri.posterior.evidence import Evidence, evidence
 from bayesmri.posterior.predictor import Few
+from bayesmri.posterior.rescans import Rescans, rescanned
 from bayesmri.regularizers.base import Bound, ParametricRegularizer
+
+AGAIN = "again_"  # before what is kept of `Rescans`
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +39,17 @@ class Drawn:
     seen: what the reconstruction at the mean of θ says. Y: the truth, (B, H, W), in the model's scale.
     deviations: X_i − X_μ of every draw, (B, N, H, W) in half precision.
     coil_distance: (Σ_q |x_{i,q} − x_{μ,q}|²)^{1/2} of every draw, likewise.
+    again: what becomes of the image at the mean of θ under other lines, where that was asked for.
     """
 
     seen: Evidence
     Y: Tensor
     deviations: Tensor
     coil_distance: Tensor
+    again: Rescans | None = None
 
     def to(self, device: torch.device | str) -> "Drawn":
-        return Drawn(*(getattr(self, part.name).to(device) for part in fields(self)))
+        return self._each(lambda part: part.to(device), self.seen.to(device))
 
     def __len__(self) -> int:
         return len(self.Y)
@@ -55,8 +60,7 @@ class Drawn:
 
     def slice(self, i: int) -> "Drawn":
         """The i-th as a batch of one."""
-        seen = Evidence(*(part[i : i + 1] for part in self.seen))
-        return Drawn(seen, *(part[i : i + 1] for part in (self.Y, self.deviations, self.coil_distance)))
+        return self._each(lambda part: part[i : i + 1], Evidence(*(part[i : i + 1] for part in self.seen)))
 
     def few(self, chosen: Tensor) -> Few:
         """The moments of the draws of these indices, as a reconstruction has them of its samples."""
@@ -68,18 +72,24 @@ class Drawn:
     def rows(self, first: int, n: int) -> "Drawn":
         """n rows from the first on, or what there is of them."""
         parts = ((part[..., first : first + n, :] if part.ndim > 1 else part) for part in self.seen)
-        rest = (part[..., first : first + n, :] for part in (self.Y, self.deviations, self.coil_distance))
-        return Drawn(Evidence(*parts), *rest)
+        return self._each(lambda part: part[..., first : first + n, :], Evidence(*parts))
 
     def flip(self, axes: list[int]) -> "Drawn":
         """Turned over along these of the axes −2 and −1."""
-        Y, d, c = (part.flip(axes) for part in (self.Y, self.deviations, self.coil_distance))
-        return Drawn(self.seen.flip(axes), Y, d, c)
+        return self._each(lambda part: part.flip(axes), self.seen.flip(axes))
+
+    def _each(self, change: Callable[[Tensor], Tensor], seen: Evidence) -> "Drawn":
+        again = None if self.again is None else Rescans(*map(change, self.again))
+        Y, deviations, distances = map(change, (self.Y, self.deviations, self.coil_distance))
+        return Drawn(seen, Y, deviations, distances, again)
 
 
 @torch.no_grad()
-def draw(model: Model, batch: Batch, N: int, rng: torch.Generator) -> Drawn:
-    """N draws of θ, each serving all slices of the batch, on whose device all is computed."""
+def draw(model: Model, batch: Batch, N: int, rng: torch.Generator, *, again: bool = False) -> Drawn:
+    """N draws of θ, each serving all slices of the batch, on whose device all is computed.
+
+    again: the image at the mean of θ is scanned once more, too.
+    """
     reg, posterior = model.regularizer, model.distribution().to(batch.z.device)
     if not posterior.stochastic or not isinstance(reg, ParametricRegularizer):
         raise ModelError(
@@ -90,15 +100,17 @@ def draw(model: Model, batch: Batch, N: int, rng: torch.Generator) -> Drawn:
     def solved(bound: Bound) -> Tensor:
         return model.scheme.run(D, bound)
 
-    x = solved(reg.bind({name: w.detach() for name, w in posterior.mean().items()}))
+    mean = reg.bind({name: w.detach() for name, w in posterior.mean().items()})
+    x = solved(mean)
     X, deviations, distances = rss(x), [], []
     for _ in range(N):
         x_i = solved(reg.bind(posterior.sample(rng)))
         deviations.append((rss(x_i) - X).half())
         distances.append(rss(x_i - x).half())
     seen = evidence(x, batch.z, batch.mask)
-    found = Drawn(seen, batch.Y, torch.stack(deviations, dim=1), torch.stack(distances, dim=1))
-    if not all(bool(part.isfinite().all()) for part in (X, found.deviations, found.coil_distance)):
+    rescans = rescanned(D, x, model.scheme.data_term, lambda D: model.scheme.run(D, mean)) if again else None
+    found = Drawn(seen, batch.Y, torch.stack(deviations, dim=1), torch.stack(distances, dim=1), rescans)
+    if not all(bool(part.isfinite().all()) for part in (X, found.deviations, found.coil_distance, *(rescans or ()))):
         raise DivergedError(
             "a sample of a training slice holds NaN or Inf, expected finite images to learn from; the model diverges "
             "on the data it was trained on, take another"
@@ -115,19 +127,27 @@ def drawn(
     seed: int,
     device: torch.device | str = "cpu",
     folder: Path | None = None,
+    again: bool = False,
 ) -> Iterator[Drawn]:
     """Elements one by one: computed on the device, kept on the CPU; those that a folder holds are read from it."""
 
     def asked() -> Iterator[_Element]:
         for i in elements:
             path = None if folder is None else folder / f"element-{i:06d}.safetensors"
-            yield _Element(f"element {i}", path, partial(dataset.element, i, 0), (seed, "drawn", i))
+            yield _Element(f"element {i}", path, partial(dataset.element, i, 0), (seed, "drawn", i), again)
 
     return _each(model, asked(), N, device)
 
 
 def validating(
-    model: Model, dataset: Dataset, N: int, *, seed: int, device: torch.device | str = "cpu", folder: Path | None = None
+    model: Model,
+    dataset: Dataset,
+    N: int,
+    *,
+    seed: int,
+    device: torch.device | str = "cpu",
+    folder: Path | None = None,
+    again: bool = False,
 ) -> Iterator[Drawn]:
     """The same of the validation volumes, slice by slice: whole, as they would be reconstructed."""
 
@@ -137,23 +157,25 @@ def validating(
                 path = None if folder is None else folder / f"validation-{seed}-{k:03d}-{i:03d}.safetensors"
                 s = volume.s[i] if volume.s else None
                 batch = partial(Batch, volume.z[i : i + 1], batched(volume.mask), volume.Y[i : i + 1], s)
-                yield _Element(f"slice {i} of validation volume {k}", path, batch, (seed, "validating", k, i))
+                label = f"slice {i} of validation volume {k}"
+                yield _Element(label, path, batch, (seed, "validating", k, i), again)
 
     return _each(model, asked(), N, device)
 
 
 @dataclass(frozen=True, eq=False)
 class _Element:
-    """label: for people. path: where it is kept. batch: makes the data. seed: of its draws."""
+    """label: for people. path: where it is kept. batch: makes the data. seed: of its draws. again: see `draw`."""
 
     label: str
     path: Path | None
     batch: Callable[[], Batch]
     seed: tuple[object, ...]
+    again: bool
 
     def kept(self, N: int) -> Drawn | None:
         found = None if self.path is None else _read(self.path)
-        return None if found is None or found.N < N else found
+        return None if found is None or found.N < N or (self.again and found.again is None) else found
 
 
 @final
@@ -167,13 +189,14 @@ class DrawJob:
     seed: tuple[object, ...]
     device: str
     label: str
+    again: bool = False
 
     def light(self) -> "DrawJob":
         return replace(self, model=self.model.light())
 
     def run(self) -> Drawn:
         model = self.model.open(MODELS)
-        return _drawn(model, self.batch, self.N, self.seed, self.device)
+        return _drawn(model, self.batch, self.N, self.seed, self.device, again=self.again)
 
 
 MODELS: Shelf[Model] = Shelf(2)
@@ -187,7 +210,7 @@ def _each(model: Model, elements: Iterator[_Element], N: int, device: torch.devi
 
     def job(one: _Element) -> DrawJob:
         assert parcel is not None
-        return DrawJob(parcel, one.batch(), N, one.seed, str(device), one.label)
+        return DrawJob(parcel, one.batch(), N, one.seed, str(device), one.label, one.again)
 
     def jobs() -> Iterator[DrawJob]:
         for one in elements:
@@ -197,16 +220,18 @@ def _each(model: Model, elements: Iterator[_Element], N: int, device: torch.devi
 
     if crew is None:
         for one in elements:
-            yield one.kept(N) or _stored(one, _drawn(model, one.batch(), N, one.seed, device))
+            yield one.kept(N) or _stored(one, _drawn(model, one.batch(), N, one.seed, device, again=one.again))
         return
     results = crew.results(jobs())
     yield from _in_order(asked, results, N)
 
 
-def _drawn(model: Model, batch: Batch, N: int, seed: tuple[object, ...], device: torch.device | str) -> Drawn:
+def _drawn(
+    model: Model, batch: Batch, N: int, seed: tuple[object, ...], device: torch.device | str, *, again: bool
+) -> Drawn:
     """The same bits with any number of threads."""
     with one_thread():
-        return draw(model, batch.to(device), N, generator(*seed)).to("cpu")
+        return draw(model, batch.to(device), N, generator(*seed), again=again).to("cpu")
 
 
 def _in_order(asked: "deque[_Element]", results: Iterator[Drawn], N: int) -> Iterator[Drawn]:
@@ -230,6 +255,8 @@ def _stored(one: _Element, found: Drawn) -> Drawn:
 
 def _write(path: Path, found: Drawn) -> None:
     parts = found.seen._asdict() | {name: getattr(found, name) for name in ("Y", "deviations", "coil_distance")}
+    if found.again is not None:
+        parts |= {AGAIN + name: part for name, part in found.again._asdict().items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as temporary:
         save_file({name: part.contiguous() for name, part in parts.items()}, temporary)
@@ -239,7 +266,8 @@ def _read(path: Path) -> Drawn | None:
     """None where there is none, or none that is whole."""
     try:
         parts = load_file(path)
-        rest = [parts.pop(name) for name in ("Y", "deviations", "coil_distance")]
-        return Drawn(Evidence(**parts), *rest)
+        Y, deviations, distances = (parts.pop(name) for name in ("Y", "deviations", "coil_distance"))
+        again = {name.removeprefix(AGAIN): parts.pop(name) for name in list(parts) if name.startswith(AGAIN)}
+        return Drawn(Evidence(**parts), Y, deviations, distances, Rescans(**again) if again else None)
     except (OSError, SafetensorError, KeyError, TypeError):
         return None

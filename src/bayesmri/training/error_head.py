@@ -13,6 +13,7 @@ from bayesmri.model import Model
 from bayesmri.posterior.error_head import ErrorHead, ErrorHeadConfig, features
 from bayesmri.posterior.evidence import Evidence
 from bayesmri.posterior.predictor import FAR, typical
+from bayesmri.posterior.rescans import Rescans
 from bayesmri.training.distill import fit, pick
 from bayesmri.training.drawn import Drawn
 
@@ -29,14 +30,14 @@ class ErrorConfig:
     """How a head is made.
 
     iterations, batch, lr: of Adam, its rate following a cosine to zero. features: of the network.
-    undrawn: the share of tasks without draws.
+    undrawn: the share of tasks without draws and without scanning again.
     """
 
     iterations: int = 2500
     batch: int = 4
     lr: float = 3e-3
-    features: int = 9
-    undrawn: float = 0.35
+    features: int = 6
+    undrawn: float = 0.4
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -51,22 +52,26 @@ class ErrorConfig:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One slice. error: X̄ − Y. variance: σ̂² of K draws, None of none. inside: the body, bool."""
+    """One slice. error: X̄ − Y. variance: σ̂² of the draws, None of none. inside: the body, bool."""
 
     seen: Evidence
     error: Tensor
     variance: Tensor | None
-    K: int
+    rescans: Rescans | None
     inside: Tensor
 
     @staticmethod
-    def of(one: Drawn, chosen: Tensor) -> "Task":
-        """The image is the mean of the chosen draws; without any that at the mean of θ."""
+    def of(one: Drawn, *, drawn: bool) -> "Task":
+        """The image is the mean of the draws, and was scanned once more; or that at the mean of θ.
+
+        Of few draws the variance about their mean is too small: here it is about the image at the mean of θ.
+        """
         inside = INSIDE * one.Y.amax(dim=(-2, -1), keepdim=True) < one.Y
-        if not len(chosen):
-            return Task(one.seen, one.seen.at_mean - one.Y, None, 0, inside)
-        few = one.few(chosen)
-        return Task(one.seen, few.mean - one.Y, few.variance, few.K, inside)
+        if not drawn:
+            return Task(one.seen, one.seen.at_mean - one.Y, None, None, inside)
+        d = one.deviations.float()
+        error = one.seen.at_mean + d.mean(dim=1) - one.Y
+        return Task(one.seen, error, d.square().mean(dim=1), one.again, inside)
 
 
 def train_head(
@@ -90,7 +95,8 @@ def train_head(
         judges = list(first[JUDGES - 1 :: JUDGES]) or list(first)
         pools[0] = [one for i, one in enumerate(first) if i % JUDGES != JUDGES - 1] or judges
     head = ErrorHead(ErrorHeadConfig(config.features), generator(config.seed, "error head"))
-    regress(head, [one for pool in pools for one in pool], generator(config.seed, "regression"))
+    for drawn in (False, True):
+        regress(head, [one for pool in pools for one in pool], generator(config.seed, "regression"), drawn=drawn)
     head = head.to(device)
 
     def loss(step: int) -> Tensor:
@@ -101,23 +107,23 @@ def train_head(
 
     fit(head, loss, iterations=config.iterations, lr=config.lr, on_step=on_step)
     head = head.requires_grad_(False).cpu()
-    ratio = judge(head, judges)["ratio"]
-    scaled = ErrorHead(replace(head.config, scale=ratio), torch.Generator())
+    scales = [judge(head, judges, drawn=drawn)["ratio"] for drawn in (False, True)]
+    scaled = ErrorHead(replace(head.config, scale=scales[0], scale_again=scales[1]), torch.Generator())
     scaled.load_state_dict(head.state_dict())
-    return scaled.requires_grad_(False), judge(scaled, judges) | {"unscaled": ratio, "judged": len(judges)}
+    facts = {f"{name}_alone": value for name, value in judge(scaled, judges, drawn=False).items()}
+    return scaled.requires_grad_(False), judge(scaled, judges, drawn=True) | facts | {"judged": len(judges)}
 
 
 @torch.no_grad()
-def regress(head: ErrorHead, elements: Sequence[Drawn], rng: torch.Generator) -> None:
-    """Centre and width of every feature, and a, b with the least squares of ½ log e²/t² over pixels of all slices.
+def regress(head: ErrorHead, elements: Sequence[Drawn], rng: torch.Generator, *, drawn: bool) -> None:
+    """Of one of the two networks: centre and width of every feature, and a, b with the least squares of ½ log e²/t².
 
     log e² of a normal e is log s² on average, less 1.27. Slices count alike, pixels outside the body as in the loss.
     """
     rows, wanted, weights = [], [], []
     for one in elements:
-        K = int(torch.randint(one.N + 1, (1,), generator=rng))
-        task = Task.of(one.slice(0), torch.arange(K if K > 1 else 0))
-        phi, t = features(task.seen, task.variance, task.K)
+        task = Task.of(one.slice(0), drawn=drawn)
+        phi, t = features(task.seen, task.rescans)
         places = torch.randint(task.error[0].numel(), (PIXELS,), generator=rng)
         e2 = (task.error / t[:, 0]).flatten()[places].square()
         rows.append(phi[0].flatten(1)[:, places].T.double())
@@ -130,15 +136,16 @@ def regress(head: ErrorHead, elements: Sequence[Drawn], rng: torch.Generator) ->
     ridge = RIDGE * float(w.sum()) * torch.eye(A.shape[1], dtype=A.dtype)
     ridge[-1, -1] = 0
     found = torch.linalg.solve(A.T @ (w * A) + ridge, A.T @ (w[:, 0] * y))
-    for part, value in ((head.linear, found[:-1]), (head.centre, centre), (head.width, width)):
+    voice = head.again if drawn else head.alone
+    for part, value in ((voice.linear, found[:-1]), (voice.centre, centre), (voice.width, width)):
         part.copy_(value.float().view(part.shape))
-    head.bias.copy_(found[-1].float())
+    voice.bias.copy_(found[-1].float())
 
 
 def likelihood(head: ErrorHead, one: Task) -> Tensor:
     """The mean of ½(ln v + e²/v) over pixels, in units of the slice's brightness; the body counts in full."""
     t2 = typical(one.seen.at_mean[:, None])[:, 0].square().clamp_min(1e-30)
-    v = head(one.seen, one.variance, one.K).square() / t2 + 1e-8
+    v = head(one.seen, one.variance, one.rescans).square() / t2 + 1e-8
     weight = torch.where(one.inside, 1.0, BACKGROUND)
     cost = 0.5 * (v.log() + one.error.square() / t2 / v)
     mean: Tensor = (weight * cost).sum() / weight.sum()
@@ -146,14 +153,14 @@ def likelihood(head: ErrorHead, one: Task) -> Tensor:
 
 
 @torch.no_grad()
-def judge(head: ErrorHead, elements: Sequence[Drawn]) -> dict[str, float]:
-    """Of the body: ratio, the geometric mean over slices of (Σe² / Σσ_total²)^½, half of them without draws; rho and
-    rho_std, the mean rank correlation of |e| with σ_total and with σ̂ of all draws; between, that of the slices' own RMS
-    errors with what was expected, in units of their brightness."""
+def judge(head: ErrorHead, elements: Sequence[Drawn], *, drawn: bool) -> dict[str, float]:
+    """Of the body: ratio, the geometric mean over slices of (Σe² / Σσ_total²)^½; rho and rho_std, the mean rank
+    correlation of |e| with σ_total and with σ̂ of all draws; between, that of the slices' own RMS errors with what was
+    expected, in units of their brightness. drawn: with draws and scanned once more."""
     ratios, rho, rho_std, sizes = [], [], [], []
-    for i, one in enumerate(elements):
-        known = Task.of(one, torch.arange(0 if i % 2 else one.N))
-        total, inside = head(known.seen, known.variance, known.K), known.inside
+    for one in elements:
+        known = Task.of(one, drawn=drawn)
+        total, inside = head(known.seen, known.variance, known.rescans), known.inside
         error, size = known.error[inside], total[inside]
         t = float(typical(one.seen.at_mean[:, None]).max().clamp_min(1e-30))
         rms = [float(part.square().mean().sqrt()) / t for part in (error, size)]
@@ -176,11 +183,9 @@ def rank_correlation(a: Tensor, b: Tensor) -> float:
 
 
 def _task(one: Drawn, config: ErrorConfig, rng: torch.Generator, device: torch.device | str) -> Task:
-    """Of a slice turned over at random, with two draws to all of them, or with none."""
+    """Of a slice turned over at random."""
     turned = one.flip([side for side in (-1, -2) if torch.rand(1, generator=rng) < 0.5]).to(device)
-    without = float(torch.rand(1, generator=rng)) < config.undrawn or one.N < 2
-    K = 0 if without else int(torch.randint(2, one.N + 1, (1,), generator=rng))
-    return Task.of(turned, torch.randperm(one.N, generator=rng)[:K].to(device))
+    return Task.of(turned, drawn=float(torch.rand(1, generator=rng)) >= config.undrawn)
 
 
 def with_error_head(model: Model, head: ErrorHead, facts: dict[str, object]) -> Model:

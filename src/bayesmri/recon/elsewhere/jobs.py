@@ -94,7 +94,7 @@ class Find:
 class SliceJob:
     """lines: those to be used, a part of the mask; None for all. draws: indices of samples; None: at the mean of θ.
 
-    keep: also their images. name: of the file, for people.
+    keep: also their images. name: of the file, for people. again_too: x_μ is scanned once more.
     """
 
     again: Parcel[Again]
@@ -105,6 +105,7 @@ class SliceJob:
     draws: range | None = None
     stream: Stream | None = None
     keep: bool = False
+    again_too: bool = False
 
     @property
     def label(self) -> str:
@@ -126,7 +127,8 @@ class SliceJob:
 
     def _solved(self, task: Task, D: DataTerm) -> Arrays:
         x, std = solved_slice(task, D, self.s)
-        return {"x": _numpy(x)} | ({} if std is None else {"std": std})
+        again = {} if not self.again_too else task.rescans(D, x)._asdict()
+        return {"x": _numpy(x), **({} if std is None else {"std": std}), **{k: _numpy(v) for k, v in again.items()}}
 
     def _drawn(self, task: Task, D: DataTerm) -> Arrays:
         assert self.stream is not None

@@ -13,6 +13,7 @@ from torch import Tensor
 from bayesmri.bounds.left_out import N_FOLDS
 from bayesmri.machine.crew import Crew, Parcel, digest
 from bayesmri.physics.data_terms import Channels, DataTerm
+from bayesmri.posterior.rescans import Rescans
 from bayesmri.recon.elsewhere.jobs import Again, Find, Origin, SliceJob, key_of, piece_of, unpacked
 from bayesmri.recon.task import Task
 from bayesmri.sampler import Stream
@@ -22,7 +23,7 @@ from bayesmri.statistics import Summary, blocks, merged
 @dataclass(frozen=True, eq=False)
 class Asked:
     """What is wanted of every slice. N: samples, by the slices' streams. fold: of every line, which is left out with
-    which others; None: nothing is left out. keep: the samples' images.
+    which others; None: nothing is left out. keep: the samples' images. again: x_μ is scanned once more.
     """
 
     N: int = 0
@@ -30,6 +31,7 @@ class Asked:
     fold: NDArray[np.int64] | None = None
     keep: bool = False
     full_fov: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,7 @@ class Far:
 
     D: its data term; of one that came back only z and mask. x: (Q, H, W). std: σ where the method predicts it.
     without: x₋ of every fold, None of an empty one. summary: of its samples; kept: their images (N, h, w).
+    rescans: of x_μ, where they were asked for.
     """
 
     D: DataTerm
@@ -46,6 +49,7 @@ class Far:
     without: Sequence[Tensor | None] = ()
     summary: Summary | None = None
     kept: NDArray[np.float32] | None = None
+    rescans: Rescans | None = None
 
 
 def far_slices(
@@ -64,7 +68,7 @@ def far_slices(
             key = key_of(piece)
             find = None if origin is None else Find(origin, again.light(), volume, s, key, asked.full_fov)
             one = SliceJob(again, Parcel(key, piece, find), s, name)
-            yield one
+            yield replace(one, again_too=asked.again)
             for lines in _lines(task, asked.fold):
                 if lines is not None:
                     yield replace(one, lines=lines)
@@ -101,7 +105,10 @@ def _slice(
     elif on_step is not None:
         on_step()
     z = (task.volume[s][None].to(device) / task.factor) * task.mask
-    return Far(Channels(z, task.mask), _tensor(first["x"]).to(device), first.get("std"), without, summary, kept)
+    x, rescans = _tensor(first["x"]).to(device), None
+    if asked.again:
+        rescans = Rescans(*(_tensor(first[name]) for name in Rescans._fields)).to(device)
+    return Far(Channels(z, task.mask), x, first.get("std"), without, summary, kept, rescans)
 
 
 def _lines(task: Task, fold: NDArray[np.int64] | None) -> list[Tensor | None]:

@@ -179,6 +179,7 @@ def reconstruct(
     coils: SupportsIndex | None = None,
     single_coil: bool = False,
     full_fov: bool = False,
+    scale: float | None = None,
     sensitivities: ArrayLike | None = None,
     visibility: Sequence[str] = (),
     strict: bool = False,
@@ -200,6 +201,8 @@ def reconstruct(
     single_coil: combine the coils into one emulated coil first, as fastMRI's single-coil track does. A truth that came
         with the data is that of all coils, and left out then: give `metrics` one of your own.
     full_fov: keep the whole grid where the data asks for its central part only (readout oversampling).
+    scale: what the data is divided by, instead of a number taken from the whole volume: with `scale` of the volume's
+        result a slice alone becomes the image that it is in its volume (docs/inputs.md#scale).
     sensitivities: of the coils, complex (coils, H, W), (sets, coils, H, W) or (slices, sets, coils, H, W), for models
         that know coils; estimated from the central lines unless given.
     visibility: templates such as "lesion:3:0.3"; `visibility` of the result has, by these texts, `mean` in percent of
@@ -217,6 +220,7 @@ def reconstruct(
         coils=None if coils is None else whole("coils", coils),
         single_coil=single_coil,
         full_fov=full_fov,
+        scale=number("scale", scale),
         samples=whole("samples", samples),
         seed=whole("seed", seed),
         keep_samples=keep_samples,
@@ -241,6 +245,7 @@ def check(
     device: str = "cpu",
     single_coil: bool = False,
     full_fov: bool = False,
+    scale: float | None = None,
     sensitivities: ArrayLike | None = None,
 ) -> "Expected":
     """PSNR, NMSE and RMS error to be expected of a reconstruction, without a truth: `psnr`, `psnr_low`, `psnr_high`, …
@@ -254,6 +259,7 @@ def check(
         device=device,
         single_coil=single_coil,
         full_fov=full_fov,
+        scale=scale,
         sensitivities=sensitivities,
     )
     if result.expected is None:
@@ -271,6 +277,7 @@ def whatif(
     device: str = "cpu",
     single_coil: bool = False,
     full_fov: bool = False,
+    scale: float | None = None,
 ) -> "WhatIf":
     """A structure taken out of the image (erase: x, y, r) or put in (plant: x, y, r, contrast), scanned and
     reconstructed again: `carried` (1: the data carried it, 0: the model made it), `noise_units`, `verdict`.
@@ -287,7 +294,14 @@ def whatif(
     x, y, r, *contrast = map(float, numbers)
     asked = Intervention(x, y, r, contrast[0] if contrast else None, None if slice is None else whole("slice", slice))
     method, learned = _named(model)
-    options = Options(method=method, model=learned, device=device, single_coil=single_coil, full_fov=full_fov)
+    options = Options(
+        method=method,
+        model=learned,
+        device=device,
+        single_coil=single_coil,
+        full_fov=full_fov,
+        scale=number("scale", scale),
+    )
     measured = _as_kspace(kspace)
     return _whatif(to_single_coil(measured) if single_coil else measured, asked, options)
 

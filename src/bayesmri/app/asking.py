@@ -48,8 +48,8 @@ class Warm:
         if s not in self.looks:
             if len(self.looks) >= LOOKS:
                 del self.looks[next(iter(self.looks))]
-            full_fov = self.origin.options.full_fov
-            self.looks[s] = look(self.kspace, s, self.method, known=NOTHING, full_fov=full_fov)
+            full_fov, scale = self.origin.options.full_fov, self.origin.options.scale
+            self.looks[s] = look(self.kspace, s, self.method, known=NOTHING, full_fov=full_fov, scale=scale)
         return self.looks[s]
 
 

@@ -9,7 +9,7 @@ from bayesmri.io.guard import one_line
 from bayesmri.recon.acquisition import RULES, Sampling
 from bayesmri.recon.request import Options
 
-METHOD = ("model", "method", "tv_weight", "coils", "single_coil", "full_fov")
+METHOD = ("model", "method", "tv_weight", "coils", "single_coil", "full_fov", "scale")
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ def recon(
     single_coil: bool = False,
     sensitivities: Path | None = None,
     full_fov: bool = False,
+    scale: float | None = None,
     device: str = "cpu",
     nifti: bool = False,
     png: bool = False,
@@ -131,6 +132,9 @@ def recon(
         .npy of (coils, H, W), (sets, coils, H, W) or (slices, sets, coils, H, W); estimated unless given.
     full_fov
         Keep the whole grid where the file asks for its central part only (readout oversampling).
+    scale
+        Divide the data by this number, instead of one taken from the whole volume: a slice alone becomes the image that
+        it is in its volume. A result records its own as `scale` of `reconstruction`, and --json prints it.
     device
         cpu, cuda or cuda:N.
     nifti
@@ -174,6 +178,7 @@ def recon(
         single_coil=single_coil,
         device=device,
         full_fov=full_fov,
+        scale=scale,
         samples=samples,
         seed=seed,
         keep_samples=keep_samples,

@@ -32,6 +32,7 @@ def whatif(
     seed: Whole = 0,
     single_coil: bool = False,
     full_fov: bool = False,
+    scale: float | None = None,
     device: str = "cpu",
     png: bool = False,
     anonymise: bool = False,
@@ -70,6 +71,8 @@ def whatif(
         Combine the coils into one emulated coil first.
     full_fov
         Count x and y on the whole grid where the file asks for its central part only.
+    scale
+        Divide the data by this number, as `bayesmri recon --scale`.
     device
         cpu, cuda or cuda:N.
     png
@@ -93,6 +96,7 @@ def whatif(
         model=None if method else model or "auto",
         single_coil=single_coil,
         full_fov=full_fov,
+        scale=scale,
         device=device,
     )
     made = whatif_file(

@@ -42,7 +42,7 @@ def save(
     with ExitStack() as stack:
         paths = stack.enter_context(atomic_paths(list(targets.values())))
         made = dict(zip(targets, paths, strict=True))
-        told = about(result) | about_visibility(result) | {"reconstruction": expected_attributes(result)}
+        told = about(result) | about_visibility(result) | {"reconstruction": image_attributes(result)}
         said = Messages(result.notes, result.warnings)
         write_reconstruction(
             made["h5"],
@@ -101,9 +101,10 @@ def datasets(result: Reconstruction) -> dict[str, NDArray[np.generic]]:
     return {name: array for name, array in arrays.items() if array is not None}
 
 
-def expected_attributes(result: Reconstruction) -> dict[str, object]:
-    """Attributes of the image: expected_psnr, expected_rmse, …, as far as left-out lines told them."""
-    known = {} if result.tuned is None else {f"tuned_{name}": value for name, value in asdict(result.tuned).items()}
+def image_attributes(result: Reconstruction) -> dict[str, object]:
+    """Of the image: scale; expected_psnr, expected_rmse, …, tuned_steps, …, as far as left-out lines told them."""
+    known: dict[str, object] = {} if result.scale is None else {"scale": result.scale}
+    known |= {} if result.tuned is None else {f"tuned_{name}": value for name, value in asdict(result.tuned).items()}
     if result.expected is None:
         return known
     return known | {f"expected_{name}": value for name, value in expected_facts(result.expected).items() if value != ""}
@@ -144,6 +145,7 @@ def facts(result: Reconstruction) -> dict[str, Any]:
         "slices": len(result.mean),
         "metrics": {name: vars(row) for name, row in metrics_table(result).items()},
         "seconds": result.seconds,
+        **({} if result.scale is None else {"scale": result.scale}),
         **({} if result.tuned is None else {"tuned": asdict(result.tuned)}),
         **({} if result.expected is None else {"expected": expected_facts(result.expected)}),
         **bound_facts(result),

@@ -36,7 +36,7 @@ from bayesmri.recon.error_std import error_std
 from bayesmri.recon.grid import encoded, padding, turned_back
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.request import Options
-from bayesmri.recon.said import messages, outside_of
+from bayesmri.recon.said import messages, outside_of, scale_messages
 from bayesmri.recon.samples import Estimate, Sampled, predicted
 from bayesmri.recon.sound import check_finite, zero_filled
 from bayesmri.recon.task import Task, drawn_samples, solved_slice, task_of
@@ -73,6 +73,7 @@ class Reconstruction:
     tuned: ρ and steps that left-out lines chose, where that was asked for.
     expected: its error as left-out lines tell it, where that was asked for and can be told; else a note says why not.
 
+    scale: what the data was divided by; given to a reconstruction of one of the slices alone, it gives the same image.
     notes: what was done or assumed; warnings: what may make the image wrong. One sentence each.
     visibility: of every template that was asked for, by its text. model_file: what the model was loaded from.
     """
@@ -101,6 +102,7 @@ class Reconstruction:
     expected: Expected | None = None
     tuned: Tuned | None = None
     bound_of: str = "uncertainty_std"
+    scale: float | None = None
     notes: tuple[str, ...] = ()
     visibility: Mapping[str, Visibility] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -159,8 +161,8 @@ def reconstruct(
 
     What is not finite is a DivergedError: no image is made of it.
 
-    z is divided by one number taken from the volume's zero-filled image, reconstructed, and multiplied back. Zero
-    padding is left out of that; images have the stored grid and orientation.
+    z is divided by one number, `scale` or else taken from the volume's zero-filled image, reconstructed, and multiplied
+    back. Zero padding is left out of that; images have the stored grid and orientation.
 
     options: what to do, or a method that was made before.
     known: what is to be said of the data, where it was seen whole before lines were left out; else it is looked at.
@@ -174,7 +176,7 @@ def reconstruct(
     method = options if isinstance(options, Method) else make(asked)
     check_asked(asked, method)
     inner = encoded(kspace)
-    method, tuning, untuned = tuned(scan_of(inner, method), method) if asked.tune else (method, None, "")
+    method, tuning, untuned = tuned(scan_of(inner, method, asked.scale), method) if asked.tune else (method, None, "")
     outside = outside_of(method, inner)
     bounds = choose_bound(method, inner, asked, outside=outside)
     crop = None if asked.full_fov else kspace.header.recon_shape
@@ -184,11 +186,12 @@ def reconstruct(
     start = zero_filled(kspace)
     pad = padding(kspace)
     inside = crop if pad is None else pad.inner(crop)
-    task = task_of(kspace, method, full_fov=asked.full_fov)
+    task = task_of(kspace, method, full_fov=asked.full_fov, scale=asked.scale)
     said = data_messages(kspace) if known is None else known
     said += messages(
         method, inner, asked, choice, outside=outside, coil_lines=task.coil_lines(), bound_note=bounds.note
     )
+    said += scale_messages(task.factor, task.own)
     said.check(strict=asked.strict)
     streams = None
     if asked.samples:
@@ -208,6 +211,7 @@ def reconstruct(
         grid=grid,
         method=method.name,
         model_file=method.file,
+        scale=task.factor,
         seconds=0.0,
         std=None if at_mean.std is None else crop_to(at_mean.std, crop),
         error_std=None if at_mean.error_std is None else crop_to(at_mean.error_std, crop),
@@ -229,10 +233,10 @@ def reconstruct(
     return turned_back(result)
 
 
-def scan_of(kspace: KSpace, method: Method) -> Scan:
+def scan_of(kspace: KSpace, method: Method, scale: float | None = None) -> Scan:
     """K-space as the method takes it, for those who ask more of it than an image."""
     grid = (kspace.z.shape[2], kspace.z.shape[3])
-    return Task.of(kspace, method, center_window(grid, grid)).scan()
+    return Task.of(kspace, method, center_window(grid, grid), scale=scale).scan()
 
 
 def begin_slice(kspace: KSpace, method: Method, s: int) -> tuple[DataTerm, float]:
@@ -299,7 +303,7 @@ def _far(
         return None
     fold = None if checker is None else folds(task.mask.cpu().numpy())
     again = streams is not None and task.method.error_head is not None
-    wanted = Asked(asked.samples, streams, fold, asked.keep_samples, asked.full_fov, again)
+    wanted = Asked(asked.samples, streams, fold, asked.keep_samples, asked.full_fov, again, asked.scale)
     return far_slices(crew, task, wanted, name=name, origin=origin, on_step=on_step)
 
 

@@ -34,6 +34,8 @@ class Options:
     level: of the calibrated error bound; None takes the highest that the model has for such data, if any.
     check: leave measured lines out, and tell the error to be expected from them; four more reconstructions.
     tune: let left-out lines choose ρ and the number of steps for this scan.
+    scale: what the data is divided by, such as a result of the same volume records; None takes it from the volume.
+        Where it is given, no slice has an influence on another.
     seed: of those draws. keep_samples: keep every sample's image, not only their mean and standard deviation.
     visibility: templates whose visibility is mapped, such as lesion:3:0.3.
     strict: a warning is an error, found before the work where it can be.
@@ -46,6 +48,7 @@ class Options:
     single_coil: bool = False
     device: str = "cpu"
     full_fov: bool = False
+    scale: float | None = None
     samples: int = 0
     seed: int = 0
     keep_samples: bool = False
@@ -81,6 +84,11 @@ class Options:
             raise ConfigError(
                 "got a model to be tuned with its fast route or an error bound, which are for its own numbers; leave "
                 "one out"
+            )
+        if self.scale is not None and not 0 < self.scale < float("inf"):
+            raise ConfigError(
+                f"got the scale {self.scale:g}, expected a positive number, such as the `scale` that a result of the "
+                "same volume records"
             )
         if self.tv_weight is not None and (self.model is not None or self.method != "tv"):
             taken = self.method if self.model is None else "a model"

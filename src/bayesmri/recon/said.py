@@ -11,6 +11,8 @@ from bayesmri.recon.choice import own_names, renamed
 from bayesmri.recon.method import Method
 from bayesmri.recon.request import Options
 
+BRIGHTER, DARKER = 2.0, 1000.0  # a slice than its volume
+
 
 def outside_of(method: Method, kspace: KSpace) -> tuple[str, ...]:
     """Why the data is unlike what a model was trained on, besides R; nothing for methods that were not trained."""
@@ -69,6 +71,16 @@ def coil_messages(lines: int | None) -> Messages:
     return warned(
         f"only {lines} central line{'s were' if lines > 1 else ' was'} acquired: sensitivities were refined together "
         "with the image; look for folding, or give them (--sensitivities)"
+    )
+
+
+def scale_messages(factor: float, own: float) -> Messages:
+    """Where a scale was given that looks like one of other data. own: of the data at hand, maybe a dark slice of it."""
+    if BRIGHTER * factor >= own and factor <= DARKER * own:
+        return NOTHING
+    return warned(
+        f"the scale that was given, {factor:.3g}, is far from that of this data, {own:.3g}: a method whose result "
+        "depends on it may be wrong; is it of the same volume, coils and method?"
     )
 
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bayesmri.errors import ConfigError
+from bayesmri.errors import ConfigError, DataError
 from bayesmri.io.geometry import center_window
 from bayesmri.kspace import KSpace
 from bayesmri.physics.data_terms import Coupled, DataTerm
@@ -24,6 +24,8 @@ from bayesmri.recon.samples import Window
 from bayesmri.recon.sound import check_finite
 from bayesmri.sampler import Stream
 
+FAR = 1e6  # times the volume's own scale, beyond which another is none of it
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -31,7 +33,7 @@ class Task:
 
     volume: k-space (slices, Q, H, W), not yet divided by `factor`. window: what the images show of the grid.
     maps: sensitivities in the same coils, (slices or 1, J, Q, H, W); reference: k-space to learn them from.
-    pad: what lies around the grid in the file, None for nothing.
+    pad: what lies around the grid in the file, None for nothing. own: the factor that the volume itself would have.
     """
 
     method: Method
@@ -42,17 +44,26 @@ class Task:
     maps: Tensor | None = None
     reference: Tensor | None = None
     pad: Padding | None = None
+    own: float = 1.0
 
     def shown(self, x: Tensor) -> Tensor:
         """Coil images (…, H, W) on the grid of the file."""
         return x if self.pad is None else self.pad.widen(x)
 
     @staticmethod
-    def of(kspace: KSpace, method: Method, window: Window) -> "Task":
+    def of(kspace: KSpace, method: Method, window: Window, *, scale: float | None = None) -> "Task":
+        """scale: the factor. Where it is given, every slice is taken as if alone, with virtual coils of its own."""
+        method = method if scale is None else apart(method)
         z = torch.from_numpy(kspace.z)
         volume = method.prepare(z)
         mask = torch.from_numpy(kspace.mask).to(method.device)
-        task = Task(method, volume, mask, method.scaling.factor(volume), window)
+        own = method.scaling.factor(volume)
+        if scale is not None and not 1 / FAR < scale / own < FAR:
+            raise DataError(
+                f"got the scale {scale:g} for data whose own is {own:g}, expected one of the same volume, as a result "
+                "of the same method records it"
+            )
+        task = Task(method, volume, mask, own if scale is None else scale, window, own=own)
         if kspace.sensitivities is not None:
             if method.prepare_maps is None:
                 raise ConfigError(
@@ -62,7 +73,8 @@ class Task:
             return replace(task, maps=method.prepare_maps(torch.from_numpy(kspace.sensitivities), z))
         if kspace.reference is not None and method.prepare_maps is not None and z.shape[1] > 1:
             reference = torch.from_numpy(kspace.reference)
-            reference = reference / reference.abs().max()  # only ratios between coils count
+            largest = reference.abs().amax(dim=(1, 2, 3), keepdim=True)  # only ratios between coils count
+            reference = reference / torch.where(largest > 0, largest, 1)
             n = central_lines(measured_lines(reference))
             if n >= FEWEST or n > central_lines(mask):
                 return replace(task, reference=method.prepare_maps(reference, z))
@@ -119,11 +131,29 @@ class Task:
         return sensitivity_sets(reference, measured_lines(reference))
 
 
-def task_of(kspace: KSpace, method: Method, *, full_fov: bool = False) -> Task:
+def apart(method: Method) -> Method:
+    """The same method for slices that know nothing of each other: virtual coils are of each."""
+
+    def prepare(z: Tensor) -> Tensor:
+        return torch.stack([method.prepare(part.clone()[None])[0] for part in z])
+
+    def prepare_maps(s: Tensor, z: Tensor) -> Tensor:
+        assert method.prepare_maps is not None
+        several = s if len(s) == len(z) else s.expand(len(z), *s.shape[1:])
+        made = [
+            method.prepare_maps(own.clone()[None], part.clone()[None])[0] for own, part in zip(several, z, strict=True)
+        ]
+        return torch.stack(made)
+
+    return replace(method, prepare=prepare, prepare_maps=None if method.prepare_maps is None else prepare_maps)
+
+
+def task_of(kspace: KSpace, method: Method, *, full_fov: bool = False, scale: float | None = None) -> Task:
     """The encoded grid of a volume; the window is what its images show of the stored one."""
     grid = (kspace.z.shape[2], kspace.z.shape[3])
     crop = None if full_fov else kspace.header.recon_shape
-    return replace(Task.of(encoded(kspace), method, center_window(grid, crop or grid)), pad=padding(kspace))
+    window = center_window(grid, crop or grid)
+    return replace(Task.of(encoded(kspace), method, window, scale=scale), pad=padding(kspace))
 
 
 def solved_slice(task: Task, D: DataTerm, s: int) -> tuple[Tensor, NDArray[np.float32] | None]:

@@ -42,7 +42,7 @@ from bayesmri.recon.intervention import Intervention, Kind
 from bayesmri.recon.method import Method, make_method, model_name
 from bayesmri.recon.outputs import pixel_aspect
 from bayesmri.recon.request import Options
-from bayesmri.recon.said import choice_note, messages, outside_of
+from bayesmri.recon.said import choice_note, messages, outside_of, scale_messages
 from bayesmri.recon.sound import check_finite, zero_filled
 from bayesmri.recon.task import Task
 from bayesmri.recon.undersample import single_coil, undersample
@@ -67,7 +67,7 @@ class WhatIf:
     before, after: reconstructions of the scan as it is and as it would have been. change: a, that was asked for.
     carried: the share of a's contrast that the reconstruction follows. kept: the share of its energy on measured lines.
     noise_units: its length in the data over the noise of a matched filter; None where no noise is found.
-    kspace: the simulated scan of that slice, (Q, H, W), in the method's coils.
+    kspace: the simulated scan of that slice, (Q, H, W), in the method's coils. scale: what the data was divided by.
     notes, warnings: as of a reconstruction: of the data, the model and what it was trained on.
     """
 
@@ -82,6 +82,7 @@ class WhatIf:
     method: str
     seconds: float
     kspace: NDArray[np.complex64] = field(repr=False)
+    scale: float = 1.0
     model_file: Seen | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -156,16 +157,23 @@ def _shown(kspace: KSpace, *, full_fov: bool) -> tuple[int, int]:
 
 
 def look(
-    kspace: KSpace, s: int, given: Options | Method, *, known: Messages | None = None, full_fov: bool = False
+    kspace: KSpace,
+    s: int,
+    given: Options | Method,
+    *,
+    known: Messages | None = None,
+    full_fov: bool = False,
+    scale: float | None = None,
 ) -> Look:
-    """Slice s as it is. full_fov: where a method is given, which does not know it."""
+    """Slice s as it is. full_fov, scale: where a method is given, which does not know them."""
     zero_filled(kspace)  # refuses what holds nothing
     options, choice = (Options(full_fov=full_fov), None) if isinstance(given, Method) else chosen(given, kspace)
     method = given if isinstance(given, Method) else make_method(options)
     inner, grid = encoded(kspace), (kspace.z.shape[2], kspace.z.shape[3])
     window = center_window(grid, _shown(kspace, full_fov=options.full_fov))
-    task = replace(Task.of(inner, method, window), pad=padding(kspace))
+    task = replace(Task.of(inner, method, window, scale=options.scale if scale is None else scale), pad=padding(kspace))
     said = (data_messages(kspace) if known is None else known) + told_of(task, inner, options, choice)
+    said += scale_messages(task.factor, task.own)
     with one_thread():
         D = task.begin(s)
         x = method.solve(D)[0]
@@ -206,6 +214,7 @@ def _looked_again(seen: Look, asked: Intervention) -> WhatIf:
         method=method.name,
         seconds=time.perf_counter() - began,
         kspace=(z if pad is None else pad.around(z)).cpu().numpy().astype(np.complex64),
+        scale=task.factor,
         model_file=method.file,
         **vars(seen.said),
     )
@@ -309,7 +318,7 @@ def whatif_to(
     facts = whatif_facts(found, asked)
     named = options if options.model is None else replace(options, model=model_name(options.model))
     config = {"model": named.model, "method": None if named.model else named.method, **asdict(asked)}
-    config |= {"sampling": None if sampling is None else asdict(sampling)}
+    config |= {"sampling": None if sampling is None else asdict(sampling), "scale": options.scale}
     model = [] if found.model_file is None else [found.model_file]
     seed = None if sampling is None else sampling.seed
     origin = provenance(
@@ -352,6 +361,7 @@ def whatif_facts(found: WhatIf, asked: Intervention) -> dict[str, Any]:
         "came_back": found.came_back,
         "kept": found.kept,
         "noise_units": found.noise_units,
+        "scale": found.scale,
         "verdict": found.verdict,
     }
 

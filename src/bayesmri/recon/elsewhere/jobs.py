@@ -74,10 +74,11 @@ class Find:
     s: int
     key: str
     full_fov: bool = False
+    scale: float | None = None
 
     def __call__(self) -> Piece:
         def prepared() -> Task:
-            return task_of(self.origin(), opened(self.again), full_fov=self.full_fov)
+            return task_of(self.origin(), opened(self.again), full_fov=self.full_fov, scale=self.scale)
 
         try:
             task = VOLUMES.get(self.volume, prepared)

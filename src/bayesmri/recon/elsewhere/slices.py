@@ -32,6 +32,7 @@ class Asked:
     keep: bool = False
     full_fov: bool = False
     again: bool = False
+    scale: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ def far_slices(
         for s in range(len(task.volume)):
             piece = piece_of(task, s)
             key = key_of(piece)
-            find = None if origin is None else Find(origin, again.light(), volume, s, key, asked.full_fov)
+            find = None if origin is None else Find(origin, again.light(), volume, s, key, asked.full_fov, asked.scale)
             one = SliceJob(again, Parcel(key, piece, find), s, name)
             yield replace(one, again_too=asked.again)
             for lines in _lines(task, asked.fold):

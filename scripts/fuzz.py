@@ -3,6 +3,10 @@
 Bytes that atheris makes of small honest files are read as a user's file would be. Anything but an image or a
 BayesMRIError on one printable line is a finding: the bytes are kept in --crashes, and the script ends with 1.
 `--all` takes one reader after another and prints a table.
+
+Of HDF5 two kinds: for `fastmri`, `mrd` and `result` the bytes decide on datasets, attributes, links and lines of a file
+that is whole for the library (tests/fuzzed_h5.py), so that what is above it is tested, and not the library; for those
+in `_bytes` the file's own bytes are changed, and read in a limited child process as the commands do, unguided.
 """
 
 import argparse
@@ -17,15 +21,18 @@ from typing import Any
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 READERS = (
     "fastmri",
-    "packed",
     "mrd",
+    "result",
+    "fastmri_bytes",
+    "packed_bytes",
+    "mrd_bytes",
+    "result_bytes",
     "cfl",
     "npy",
     "npz",
     "nifti",
     "nifti_gz",
     "dicom",
-    "result",
     "model",
     "toml",
     "xml",
@@ -34,7 +41,6 @@ READERS = (
 
 def seed(name: str, folder: Path) -> tuple[Path, Callable[[Path], Any]]:
     """A small honest file of that kind, and what reads it."""
-    sys.path.insert(0, str(TESTS))
     if name == "result":
         from bayesmri.io.results import open_result
         from test_verify import result
@@ -84,22 +90,35 @@ def seed(name: str, folder: Path) -> tuple[Path, Callable[[Path], Any]]:
     return getattr(hostile_writers, name)(folder), read
 
 
-def fuzz(name: str, seconds: int, crashes: Path) -> None:
-    """Never returns: atheris ends the process."""
+def fuzz(name: str, seconds: int, crashes: Path, kept: Path | None) -> None:
+    """Never returns: atheris ends the process. kept: a folder of inputs to begin with, and for new ones."""
     import atheris  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-    with atheris.instrument_imports(include=["bayesmri"]):
-        import bayesmri.io.formats  # noqa: F401
-        from bayesmri.errors import BayesMRIError
     folder = Path(tempfile.mkdtemp(prefix="bayesmri-fuzz-"))
-    path, read = seed(name, folder)
-    corpus = folder / "corpus"
-    corpus.mkdir()
-    (corpus / "honest").write_bytes(path.read_bytes())
+    with atheris.instrument_imports(include=["bayesmri"]):
+        from bayesmri.errors import BayesMRIError
+
+        path, look = seed(name.removesuffix("_bytes"), folder)
+        look(path)  # imports the rest
+    import fuzzed_h5
+    from bayesmri.io.apart.child import apart
+    from bayesmri.io.apart.limits import Limits
+
+    corpus, build = (kept or folder) / name, fuzzed_h5.KINDS.get(name)
+    corpus.mkdir(parents=True, exist_ok=True)
+    (corpus / "honest").write_bytes(b"" if build else path.read_bytes())
     os.environ["BAYESMRI_MAX_BYTES"] = str(2**26)
 
+    def read(path: Path) -> Any:
+        if not name.endswith("_bytes"):
+            return look(path)
+        return apart(lambda: bool(look(path) is None), name="the file", limits=Limits(5, 20.0, 2**30))
+
     def one(data: bytes) -> None:
-        path.write_bytes(data)
+        if build:
+            build(fuzzed_h5.Dice(data), path)
+        else:
+            path.write_bytes(data)
         try:
             read(path)
         except BayesMRIError as error:
@@ -107,17 +126,24 @@ def fuzz(name: str, seconds: int, crashes: Path) -> None:
                 raise AssertionError(f"a message of more than one printable line: {str(error)!r}") from error
 
     crashes.mkdir(parents=True, exist_ok=True)
-    options = [f"-max_total_time={seconds}", f"-artifact_prefix={crashes}/{name}-", "-rss_limit_mb=4096", "-timeout=60"]
-    atheris.Setup([sys.argv[0], *options, "-max_len=65536", "-verbosity=0", "-print_final_stats=1", str(corpus)], one)
+    options = [
+        f"-max_total_time={seconds}",
+        f"-max_len={512 if build else 65536}",
+        f"-artifact_prefix={crashes}/{name}-",
+        "-rss_limit_mb=4096",
+        "-timeout=60",
+    ]
+    atheris.Setup([sys.argv[0], *options, "-verbosity=0", "-print_final_stats=1", str(corpus)], one)
     atheris.Fuzz()
 
 
-def campaign(seconds: int, crashes: Path) -> int:
+def campaign(seconds: int, crashes: Path, kept: Path | None) -> int:
     """All readers, one after another."""
     failed = 0
     print("| reader | inputs | findings |\n|---|---|---|", flush=True)
     for name in READERS:
         command = [sys.executable, __file__, name, "--seconds", str(seconds), "--crashes", str(crashes)]
+        command += [] if kept is None else ["--corpus", str(kept)]
         run = subprocess.run(command, capture_output=True, text=True, errors="replace")
         executed = [line.split()[-1] for line in run.stderr.splitlines() if "number_of_executed_units" in line]
         found = sorted(crashes.glob(f"{name}-*")) if crashes.exists() else []
@@ -139,10 +165,12 @@ def main() -> int:
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("--crashes", type=Path, default=Path("out/fuzz"))
+    parser.add_argument("--corpus", type=Path, help="a folder that keeps inputs for the next time")
     asked = parser.parse_args()
+    sys.path.insert(0, str(TESTS))
     if asked.all or asked.reader is None:
-        return campaign(asked.seconds, asked.crashes)
-    fuzz(asked.reader, asked.seconds, asked.crashes)
+        return campaign(asked.seconds, asked.crashes, asked.corpus)
+    fuzz(asked.reader, asked.seconds, asked.crashes, asked.corpus)
     return 0
 
 

@@ -10,13 +10,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bayesmri.io.guard import byte_budget
+from bayesmri.io.guard import MAX_INFLATION, SMALL, byte_budget
 
 resource: Any = None if sys.platform == "win32" else import_module("resource")  # which Windows lacks
 PR_SET_PDEATHSIG, MADV_DONTNEED = 1, 4
 BASE_SECONDS, BYTES_PER_SECOND = 60, 2_000_000  # of processor time; the slowest format reads ten times as fast
 WAIT = 5  # times the processor's: disks and networks are waited for
 BASE_BYTES = 2 * 2**30
+WIDER = 4  # times its bytes on disk, where small numbers become large ones
 COPIES = 3  # of the largest array that may be claimed: as stored, as converted, as checked
 
 
@@ -29,10 +30,14 @@ class Limits:
     memory: int
 
 
-def limits_for(size: int) -> Limits:
-    """For a file of that size."""
-    seconds = BASE_SECONDS + size // BYTES_PER_SECOND
-    memory = BASE_BYTES + COPIES * byte_budget()
+def limits_for(size: int | None) -> Limits:
+    """For a file of that size; None: not known, as of a folder.
+
+    What a file of few bytes honestly holds is small: no reader of ours takes more than the inflation that is allowed.
+    """
+    seconds = BASE_SECONDS + (size or 0) // BYTES_PER_SECOND
+    held = byte_budget() if size is None else min(byte_budget(), max(SMALL, WIDER * MAX_INFLATION * size))
+    memory = BASE_BYTES + COPIES * held
     return Limits(seconds, WAIT * seconds, min(memory, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
 
 

@@ -62,9 +62,9 @@ class _Dataset:
         return self.ask(self.key, index if isinstance(index, tuple) else (index,))
 
 
-def _size(path: Path) -> int:
-    """Of what is read, in bytes; that of a folder is not looked for."""
+def _size(path: Path) -> int | None:
+    """Of what is read, in bytes; None of a folder, which is not looked into."""
     try:
-        return sum(file.stat().st_size for file in input_files(path))
+        return None if path.is_dir() else sum(file.stat().st_size for file in input_files(path))
     except (OSError, ValueError):
         return 0

@@ -11,223 +11,20 @@ tracebacks, a Python traceback or an internal error; silent, a change in what we
 import argparse
 import json
 import os
-import random
-import resource
 import shutil
-import signal
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-import torch
-
-from bayesmri.cli import main as command
 from bayesmri.errors import BayesMRIError
 from bayesmri.evaluation.verify import verify
 from bayesmri.io.provenance import sha256
 from bayesmri.runs import checkpoints, opened, read_record
-
-torch.set_num_threads(1)  # children are forked: no thread may hold a lock
-for _name in ("evaluate", "inspect", "publish", "recon", "simulate", "train"):  # what children need is here before
-    import_module(f"bayesmri.cli.{_name}")
-for _name in ("recon.work", "evaluation.publish", "evaluation.table", "training.run_folder", "training.plan"):
-    import_module(f"bayesmri.{_name}")
-NOBODY, PATIENCE = 65534, 300.0
-COUNTED = ("replace", "link", "unlink", "fsync", "mkdir", "rmdir", "write")
-CONFIG = """
-name = "tiny"
-seed = 5
-[model]
-kind = "tdv"
-features = 4
-macroblocks = 1
-scales = 2
-[data]
-patch_rows = 16
-patch_cols = 24
-val_fraction = 0.3
-val_slices = 1
-sources = [{phantom = "knee", count = 4, size = [24, 24]}]
-[unroll]
-S_start = 1
-S_max = 2
-[train]
-iterations = 8
-batch = 1
-compile = "off"
-threads = 1
-log_every = 3
-val_every = 4
-sample_every = 4
-checkpoint_every = 2
-"""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """code: of the exit, negative for a signal. said: on both streams."""
-
-    code: int
-    said: str
-
-    @property
-    def traceback(self) -> bool:
-        return "Traceback (most recent" in self.said or "internal error" in self.said
-
-    @property
-    def raw(self) -> bool:
-        """Something that a terminal obeys was printed."""
-        return any(c in self.said for c in "\x1b\x07\x9b")
-
-
-@dataclass
-class Row:
-    """One campaign."""
-
-    name: str
-    trials: int = 0
-    lost: int = 0
-    tracebacks: int = 0
-    silent: int = 0
-    notes: list[str] = field(default_factory=list)
-
-    def add(self, ended: Ended | None = None, *, lost: bool = False, silent: bool = False, what: str = "") -> None:
-        self.trials += 1
-        self.lost += lost
-        self.silent += silent
-        self.tracebacks += bool(ended and (ended.traceback or ended.raw))
-        if lost or silent or (ended and (ended.traceback or ended.raw)):
-            self.notes.append(f"{what}: {'' if ended is None else ended.said.strip()[-300:]}")
-
-    @property
-    def clean(self) -> bool:
-        return not (self.lost or self.tracebacks or self.silent)
-
-
-def run(words: list[str], *, kill_at: int | None = None, kill_after: float | None = None, **limits: Any) -> Ended:
-    """`bayesmri WORDS` in a child of this process, which has imported all it needs.
-
-    limits: file_bytes, memory_bytes beyond what is used, nobody (an unprivileged user), folder to work in.
-    """
-    out, name = tempfile.mkstemp(prefix="faults-")
-    child = os.fork()
-    if child == 0:
-        _child(words, out, kill_at, limits)
-    began, killed = time.monotonic(), False
-    while True:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            break
-        spent = time.monotonic() - began
-        if not killed and (spent > PATIENCE or (kill_after is not None and spent > kill_after)):
-            os.kill(child, signal.SIGKILL)
-            killed = True
-        time.sleep(0.005)
-    os.close(out)
-    said = Path(name).read_text(encoding="utf-8", errors="replace")
-    Path(name).unlink()
-    return Ended(os.waitstatus_to_exitcode(status), said)
-
-
-def _child(words: list[str], out: int, kill_at: int | None, limits: dict[str, Any]) -> None:
-    code = 70
-    try:
-        os.dup2(out, 1)
-        os.dup2(out, 2)
-        os.chdir(limits.get("folder", "."))
-        if "file_bytes" in limits:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limits["file_bytes"],) * 2)
-        if "memory_bytes" in limits:
-            used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-            resource.setrlimit(resource.RLIMIT_AS, (used + limits["memory_bytes"],) * 2)
-        if limits.get("nobody"):
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-        if kill_at is not None:
-            _aim(kill_at)
-        code = command(words)
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-    os._exit(code)
-
-
-def _aim(kill_at: int) -> None:
-    """This process dies before its k-th change of the file system."""
-    left = [kill_at]
-
-    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*args: Any, **kwargs: Any) -> Any:
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            left[0] -= 1
-            return real(*args, **kwargs)
-
-        return step
-
-    for name in COUNTED:
-        setattr(os, name, counted(getattr(os, name)))
-
-
-def aimed(
-    row: Row, words: list[str], folder: Path, fresh: Path, judge: Callable[[], tuple[bool, bool]], ks: list[int]
-) -> Row:
-    """Kills before each of the moments; `folder` is `fresh` before every trial. judge: (lost, silent)."""
-    for k in ks:
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(fresh, folder)
-        ended = run(words, kill_at=k)
-        lost, silent = judge()
-        row.add(ended, lost=lost, silent=silent, what=f"killed before change {k}")
-        if ended.code == 0:
-            break
-    return row
-
-
-def moments(rng: random.Random, n: int, most: int) -> list[int]:
-    """The first few, where commands begin to write, and some drawn by lot."""
-    return sorted({*range(min(n // 2, most)), *(rng.randrange(most) for _ in range(n - n // 2))})
-
-
-@dataclass(frozen=True)
-class Bench:
-    """Files that all campaigns start from."""
-
-    home: Path
-    scan: Path
-    model: Path
-    short: bool
-    rng: random.Random
-
-    def n(self, short: int, full: int) -> int:
-        return short if self.short else full
-
-
-def prepared(home: Path, short: bool, seed: int) -> Bench:
-    scan, config = home / "scan.h5", home / "tiny.toml"
-    config.write_text(CONFIG)
-    words = ["simulate", "--phantom", "knee", "--size", "32x32", "--slices", "2", "--coils", "1", "-o", str(scan)]
-    _good(run(words))
-    _good(run(["train", str(config), "-o", str(home / "run")]))
-    _good(run(["publish", str(home / "run"), "tiny", "-o", str(home / "models")]))
-    return Bench(home, scan, home / "models" / "tiny.json", short, random.Random(seed))
-
-
-def _good(ended: Ended) -> None:
-    if ended.code != 0:
-        raise SystemExit(f"the campaign cannot begin: {ended.said}")
+from fault_servers import kill_app_jobs, kill_app_server, kill_stream_client, kill_stream_server
+from fault_tools import Bench, Row, aimed, good, moments, prepared, run
 
 
 def recon_words(bench: Bench, out: Path, seed: int, *more: str) -> list[str]:
@@ -241,7 +38,7 @@ def kill_recon(bench: Bench) -> Row:
     new = bench.home / "new"
     for place, seed in ((fresh, 1), (new, 2)):
         place.mkdir(exist_ok=True)
-        _good(run(recon_words(bench, place / "r.h5", seed, "--nifti", "--png")))
+        good(run(recon_words(bench, place / "r.h5", seed, "--nifti", "--png")))
     names = ("r.nii.gz", "r.png")
     ages = {sha256(place / name): age for age, place in (("old", fresh), ("new", new)) for name in names}
 
@@ -290,13 +87,62 @@ def kill_publish(bench: Bench) -> Row:
     return aimed(row, words, folder, bench.model.parent, judge, moments(bench.rng, bench.n(5, 40), 30))
 
 
+def kill_calibrate(bench: Bench) -> Row:
+    """A model is calibrated in its place, which is the only one it has."""
+    fresh, folder, data = bench.home / "plain", bench.home / "bounded", bench.home / "heads"
+    _model_of(bench, fresh)
+    data.mkdir(exist_ok=True)
+    for i in range(3):
+        head = ["simulate", "--phantom", "head", "--size", "24x24", "--seed", str(i), "-o", str(data / f"{i}.h5")]
+        good(run(head))
+    words = ["calibrate", str(folder / "tiny.json"), "--data", str(data), "--level", "0.5", "--samples", "2"]
+    row = Row("kill calibrate in the model's place")
+    return _kill_maker(bench, row, [*words, "--cap", "1", "--force"], folder, fresh)
+
+
+def kill_distill(bench: Bench) -> Row:
+    """Over a model, with a folder that keeps what was drawn."""
+    fresh, folder = bench.home / "plain", bench.home / "taught"
+    _model_of(bench, fresh)
+    words = ["distill", str(bench.home / "run"), "-o", str(folder / "tiny.json"), "--elements", "2", "--samples", "4"]
+    words += ["--few", "2", "--iterations", "3", "--features", "4", "--keep", str(folder / "kept"), "--force"]
+    return _kill_maker(bench, Row("kill distill over a model"), words, folder, fresh)
+
+
+def _model_of(bench: Bench, folder: Path) -> None:
+    shutil.copytree(bench.model.parent, folder, dirs_exist_ok=True)
+
+
+def _kill_maker(bench: Bench, row: Row, words: list[str], folder: Path, fresh: Path) -> Row:
+    """The model is there and whole after every kill; the same command then ends, and nothing else is left."""
+
+    def judge() -> tuple[bool, bool]:
+        try:
+            opened(folder / "tiny.json")
+        except BayesMRIError:
+            return True, False
+        return False, False
+
+    aimed(row, words, folder, fresh, judge, moments(bench.rng, bench.n(3, 40), 30))
+    for _ in range(bench.n(1, 10)):
+        shutil.rmtree(folder)
+        shutil.copytree(fresh, folder)
+        killed = run(words, kill_after=bench.rng.uniform(0, 1.5))
+        row.add(killed, lost=judge()[0], what="killed at any time")
+    ended = run(words)
+    left = {path.name for path in folder.iterdir()} - {"kept"}
+    names = {"tiny.json", opened(folder / "tiny.json").record["files"]["weights"]["name"]}
+    row.add(ended, lost=ended.code != 0 or left != names, what=f"after kills, with {sorted(left)}")
+    return row
+
+
 def kill_evaluate(bench: Bench) -> Row:
     fresh, folder, data = bench.home / "tables", bench.home / "table", bench.home / "data"
     for place in (fresh, data):
         place.mkdir(exist_ok=True)
     shutil.copy(bench.scan, data / "scan.h5")
     words = ["evaluate", "--data", str(data), "--methods", "zero-filled", "--acceleration", "4", "--force", "-o"]
-    _good(run([*words, str(fresh / "t.json")]))
+    good(run([*words, str(fresh / "t.json")]))
 
     def judge() -> tuple[bool, bool]:
         told = verify(folder / "t.json")
@@ -463,7 +309,7 @@ def replaced_model(bench: Bench) -> Row:
     row, folder = Row("model replaced while read"), bench.home / "moving"
     shutil.copytree(bench.model.parent, folder, dirs_exist_ok=True)
     other = bench.home / "other"
-    _good(run(["publish", str(checkpoints(bench.home / "run")[0]), "tiny", "-o", str(other)]))
+    good(run(["publish", str(checkpoints(bench.home / "run")[0]), "tiny", "-o", str(other)]))
     from bayesmri.io.integrity.commit import commit, placed
     from bayesmri.runs import signed
 
@@ -510,9 +356,15 @@ def memory(bench: Bench) -> Row:
 CAMPAIGNS: tuple[Callable[[Bench], Row], ...] = (
     kill_recon,
     kill_publish,
+    kill_calibrate,
+    kill_distill,
     kill_evaluate,
     kill_batch,
     kill_train,
+    kill_app_jobs,
+    kill_app_server,
+    kill_stream_client,
+    kill_stream_server,
     full_disk,
     read_only,
     bit_flips,

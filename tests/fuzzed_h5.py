@@ -110,7 +110,7 @@ def mrd(dice: Dice, path: Path) -> Path:
         elif kind == 2:
             lines[w]["traj"] = np.full(dice.below(40), dice.pick(NUMBERS), np.float32)
         else:
-            name = dice.pick(head.names[:-3])
+            name = dice.pick((head.names or ())[:-3])
             field = lines[w]["head"][name]
             lines[w]["head"][name] = np.full(field.shape, dice.below(70_000)).astype(field.dtype)
     with h5py.File(path, "w") as file:

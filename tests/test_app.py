@@ -21,12 +21,14 @@ pytest.importorskip("starlette", reason="the extra app is not installed")
 from app_files import TOKEN, running, small_scan
 from bayesmri.api import reconstruct, simulate, undersample
 from bayesmri.app.child import Child, ChildError
+from bayesmri.app.house import new_folder
 from bayesmri.app.jobs import Jobs
 from bayesmri.app.library import Library, OutsideError, free_name, plain_name
 from bayesmri.app.origin import origin_of
 from bayesmri.app.settings import Settings, settings
 from bayesmri.cli import main
 from bayesmri.errors import ConfigError, DataError, FormatError
+from bayesmri.machine.processes import this_process
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.files import reconstruct_file
 from bayesmri.recon.request import Options
@@ -94,6 +96,23 @@ def test_a_file_is_shown_at_once_and_its_folder_given(folder: Path) -> None:
     found = settings([folder / "full.h5"], token=TOKEN)
     assert found.folders == (folder.resolve(),)
     assert found.address(1).endswith(f":1/{TOKEN}/#0/full.h5")
+
+
+def test_what_was_dropped_into_a_session_that_was_killed_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    mine, other = new_folder(), tmp_path / "bayesmri-app-of-somebody-else"
+    (mine / "scan.h5").write_bytes(b"a patient")
+    other.mkdir()
+    me = this_process()
+    dead = tmp_path / mine.name.replace(f"-{me.started}-", f"-{me.started - 1}-")
+    (dead / "drops").mkdir(parents=True)
+    (dead / "drops" / "scan.h5").write_bytes(b"a patient")
+    last = new_folder()
+    assert sorted(tmp_path.iterdir()) == sorted([mine, other, last])
+    assert mine.joinpath("scan.h5").exists()
+    assert last.stat().st_mode & 0o77 == 0
 
 
 def test_the_commands_of_the_docs_start_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ def test_the_short_campaign_is_clean() -> None:
     run = subprocess.run([sys.executable, str(SCRIPT), "--short", "--json"], capture_output=True, text=True)
     assert run.stdout, run.stderr
     rows = json.loads(run.stdout)
-    assert len(rows) == 12
+    assert len(rows) == 18
     assert sum(row["trials"] for row in rows) > 100
     bad = [row for row in rows if row["lost"] or row["tracebacks"] or row["silent"]]
     assert not bad, bad

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import re
 import secrets
 import shutil
 import tempfile
@@ -19,10 +20,12 @@ from bayesmri.app.settings import Settings
 from bayesmri.errors import BayesMRIError, ConfigError, DataError, FormatError
 from bayesmri.io.guard import one_line
 from bayesmri.io.inputs import input_files
+from bayesmri.machine.processes import Process, ended, this_process
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.request import BASELINES, Options, check_spread
 
 SMALL = 256 * 2**20  # bytes of a scan that is read before it is asked
+OURS = re.compile(r"bayesmri-app-([0-9a-f]{8})-(\d{1,10})-(\d{1,20})-")
 READERS = 2  # inspections at a time
 EXPORTS = {
     "nifti": ("NIfTI", ".nii.gz"),
@@ -35,12 +38,23 @@ SAMPLED = {"acceleration", "center_fraction", "mask", "seed"}
 NUMBERS = {"samples": int, "seed": int, "acceleration": float, "center_fraction": float}
 
 
+def new_folder() -> Path:
+    """For what is dropped and made of it, only ours to read; those of sessions that were killed are removed."""
+    me, place = this_process(), Path(tempfile.gettempdir())
+    with suppress(OSError):
+        for path in place.glob("bayesmri-app-*"):
+            found = OURS.match(path.name)
+            if found and not path.is_symlink() and ended(Process("", found[1], int(found[2]), int(found[3]))):
+                shutil.rmtree(path, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"bayesmri-app-{me.space}-{me.pid}-{me.started}-")).resolve()
+
+
 class House:
     """One session's."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.folder = Path(tempfile.mkdtemp(prefix="bayesmri-app-")).resolve()  # only ours to read
+        self.folder = new_folder()
         drops, self.exports = self.folder / "drops", self.folder / "exports"
         for inner in (drops, self.exports):
             inner.mkdir(mode=0o700)

@@ -378,12 +378,25 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def renew(page: Path, rows: list[Row]) -> None:
+    """The table of a page; rows of campaigns that were not run stay as they are."""
+    start, _, rest = page.read_text(encoding="utf-8").partition("<!-- table -->")
+    former, _, end = rest.partition("<!-- /table -->")
+    lines = {line.split("|")[1].strip(): line for line in former.strip().splitlines()[2:]}
+    head, rule, *made = table(rows).splitlines()
+    lines |= {line.split("|")[1].strip(): line for line in made}
+    text = "\n".join([head, rule, *lines.values()])
+    page.write_text(f"{start}<!-- table -->\n{text}\n<!-- /table -->{end}", encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="a few trials of everything")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", choices=[c.__name__ for c in CAMPAIGNS])
-    parser.add_argument("-o", "--output", type=Path, help="a page whose table between the two marks is renewed")
+    parser.add_argument(
+        "-o", "--output", type=Path, help="a page with a table between two marks, whose rows are renewed"
+    )
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bayesmri-faults-") as home:
@@ -397,10 +410,7 @@ def main() -> int:
             for note in row.notes[:5]:
                 print(f"{row.name}: {note}", file=sys.stderr)
     if asked.output is not None:
-        start, _, rest = asked.output.read_text(encoding="utf-8").partition("<!-- table -->")
-        _, _, end = rest.partition("<!-- /table -->")
-        text = f"{start}<!-- table -->\n{table(rows)}\n<!-- /table -->{end}"
-        asked.output.write_text(text, encoding="utf-8")
+        renew(asked.output, rows)
     return 0 if all(row.clean for row in rows) else 1
 
 

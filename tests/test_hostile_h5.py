@@ -10,11 +10,12 @@ import h5py
 import numpy as np
 import pytest
 
+from bayesmri.cli import main
 from bayesmri.errors import BayesMRIError
 from bayesmri.io.formats import read
 from bayesmri.io.results import open_result
 from fuzzed_h5 import KINDS, Dice
-from hostile_writers import mrd
+from hostile_writers import fastmri, mrd
 from reader_files import random_kspace
 
 TRIALS = 40
@@ -82,6 +83,18 @@ def endless_heap(folder: Path) -> Path:
     return path
 
 
+def standing_heap(folder: Path) -> Path:
+    """Of the heap that holds texts, what is free has no size: HDF5 looks for what comes after it for ever."""
+    path = fastmri(folder)
+    content = bytearray(path.read_bytes())
+    at = content.index(b"GCOL") + 16
+    while content[at : at + 2] != b"\0\0":
+        at += 16 + -(-int.from_bytes(content[at + 8 : at + 16], "little") // 8) * 8
+    content[at + 8 : at + 16] = bytes(8)
+    path.write_bytes(bytes(content))
+    return path
+
+
 def tree_in_itself(folder: Path) -> Path:
     """All nodes of B-trees are one level up, and their children are the nodes themselves."""
     path = mrd(folder)
@@ -139,3 +152,16 @@ def test_commands_end_with_one_line_and_little_memory(make: Callable[[Path], Pat
     assert all(line.startswith("bayesmri: ") for line in run.stderr.splitlines())
     assert peak < 3_000_000  # kB, of the child that read; it was 12.6 GB
     assert not out.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="child processes are forked and limited on Linux alone")
+def test_what_the_library_never_ends_to_read_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = standing_heap(tmp_path)
+    monkeypatch.setattr("bayesmri.io.apart.limits.BASE_SECONDS", 1)  # of processor time; 20 otherwise
+    for words in (["inspect", str(path)], ["recon", str(path), "-o", str(tmp_path / "o.h5")]):
+        assert main(words) == 2
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1
+        assert "took more than 1 s of processor time to read" in told

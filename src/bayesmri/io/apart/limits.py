@@ -14,8 +14,8 @@ from bayesmri.io.guard import MAX_INFLATION, SMALL, byte_budget
 
 resource: Any = None if sys.platform == "win32" else import_module("resource")  # which Windows lacks
 PR_SET_PDEATHSIG, MADV_DONTNEED = 1, 4
-BASE_SECONDS, BYTES_PER_SECOND = 60, 2_000_000  # of processor time; the slowest format reads ten times as fast
-WAIT = 5  # times the processor's: disks and networks are waited for
+BASE_SECONDS, BYTES_PER_SECOND = 20, 2_000_000  # of processor time; the slowest format reads ten times as fast
+BASE_WAIT, WAIT = 300, 5  # seconds, and times the processor's: disks and networks are waited for
 BASE_BYTES = 2 * 2**30
 WIDER = 4  # times its bytes on disk, where small numbers become large ones
 COPIES = 3  # of the largest array that may be claimed: as stored, as converted, as checked
@@ -35,10 +35,14 @@ def limits_for(size: int | None) -> Limits:
 
     What a file of few bytes honestly holds is small: no reader of ours takes more than the inflation that is allowed.
     """
-    seconds = BASE_SECONDS + (size or 0) // BYTES_PER_SECOND
+    more = (size or 0) // BYTES_PER_SECOND
     held = byte_budget() if size is None else min(byte_budget(), max(SMALL, WIDER * MAX_INFLATION * size))
     memory = BASE_BYTES + COPIES * held
-    return Limits(seconds, WAIT * seconds, min(memory, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
+    return Limits(
+        BASE_SECONDS + more,
+        BASE_WAIT + WAIT * more,
+        min(memory, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
+    )
 
 
 def confine(limits: Limits, parent: int) -> None:

@@ -52,7 +52,7 @@ results: $(VENV)/.dev
 docs: $(VENV)/.core
 	$(BIN)/python scripts/docs.py --data $(DATA) $(STUDIES)
 
-# versions and checksums of all that the tests were run with; `pip install --require-hashes -r requirements-dev.lock` repeats it
+# versions and checksums of all that the tests were run with; the file itself says how to install them
 lock: $(VENV)/.made
 	$(PIP) install --dry-run --ignore-installed --report - -e ".[dev]" | $(BIN)/python scripts/lock.py >requirements-dev.lock.new
 	mv requirements-dev.lock.new requirements-dev.lock

@@ -19,6 +19,11 @@ def main() -> None:
     items = [item for item in report["install"] if "archive_info" in item["download_info"]]
     python = report["environment"]["python_full_version"]
     print(f"# made by `make lock` with Python {python} on {report['environment']['platform_machine']}; do not edit")
+    print("# for that Python and machine alone; torch is the build for processors, which its own index has:")
+    print(
+        "#   pip install --require-hashes -r requirements-dev.lock --extra-index-url https://download.pytorch.org/whl/cpu"
+    )
+    print("#   pip install --no-deps --no-build-isolation .")
     print("\n".join(sorted(line(item) for item in items)))
 
 

@@ -18,7 +18,7 @@ from bayesmri.training.distill import fit, pick
 from bayesmri.training.drawn import Drawn
 
 INSIDE = 0.1  # of the truth's maximum: the body
-BACKGROUND = 0.25  # what a pixel outside the body counts
+BACKGROUND = 0.01  # what a pixel outside the body counts: in air σ_total is too large rather than too small
 PIXELS = 2000  # of every slice, for the regression
 RIDGE = 1e-3
 LOG_NORMAL = 1.27  # −E log ε² of a standard normal ε

@@ -91,25 +91,34 @@ static void pack(float *w, const float *k, int inputs, int outputs, int transpos
       }
 }
 
-/* Rows first … last − 1 of k ∗ P x at every `stride`-th pixel, P the padding that repeats the edge.
-   x (H, W, inputs); k (outputs, inputs, 3, 3); scratch: 3 (W + 8) inputs + W outputs + 9 inputs outputs. */
-void conv3x3(const float *x, const float *k, const float *other, float *out, int H, int W, int inputs, int outputs,
-             int stride, int pre, int post, int first, int last, float *scratch) {
-  Lines a = {x, NULL, scratch, H, W, inputs, pre, 1, 3, NONE};
-  float *y = scratch + 3 * (W + 8L) * inputs, *w = y + (long)W * outputs;
-  int n = (W + stride - 1) / stride;
-  pack(w, k, inputs, outputs, 0);
+static void conv_band(const void *job, int part, float *scratch) {
+  const Conv *c = job;
+  int inputs = c->inputs, outputs = c->outputs, n = (c->W + c->stride - 1) / c->stride, rows = (c->H + c->stride - 1) / c->stride;
+  int first = part * c->band, last = first + c->band < rows ? first + c->band : rows;
+  Lines a = {c->x, NULL, scratch, c->H, c->W, inputs, c->pre, 1, 3, NONE};
+  float *y = scratch + 3 * (c->W + 8L) * inputs;
   for (int r = first; r < last; r++) {
-    int top = r * stride - 1;
+    int top = r * c->stride - 1;
     for (int o = 0; o < outputs / B; o++) {
       Tap taps[9];
       for (int t = 0; t < 9; t++)
-        taps[t] = (Tap){line(&a, top + t / 3) + t % 3 * inputs, w + (o * 9L + t) * inputs * B};
-      stencil(taps, 9, inputs, stride * inputs, y + o * B, outputs, n);
+        taps[t] = (Tap){line(&a, top + t / 3) + t % 3 * inputs, c->w + (o * 9L + t) * inputs * B};
+      stencil(taps, 9, inputs, c->stride * inputs, y + o * B, outputs, n);
     }
     long place = (long)r * n * outputs;
-    leave(out + place, y, other && post != ADD_SAME ? other + place : other, n * outputs, outputs, post);
+    leave(c->out + place, y, c->other ? c->other + place : NULL, n * outputs, outputs, c->post);
   }
+}
+
+/* k ∗ P x at every `stride`-th pixel, P the padding that repeats the edge. x (H, W, inputs); k (outputs, inputs, 3, 3);
+   scratch: 9 inputs outputs, and for each thread 3 (W + 8) inputs + W outputs. */
+void conv3x3(const float *x, const float *k, const float *other, float *out, int H, int W, int inputs, int outputs,
+             int stride, int pre, int post, int threads, float *scratch) {
+  int rows = (H + stride - 1) / stride, band = band_of(rows, threads);
+  Conv c = {x, NULL, scratch, other, out, H, W, inputs, outputs, stride, pre, post, band};
+  pack(scratch, k, inputs, outputs, 0);
+  share(conv_band, &c, (rows + band - 1) / band, threads, scratch + 9L * inputs * outputs,
+        3 * (W + 8L) * inputs + (long)W * outputs);
 }
 
 #define ROWS (P < 16 ? 8 : 16) /* of products at a time */
@@ -129,29 +138,37 @@ INLINE void outer(const float *x, const float *g, float *w, int channels, int st
   }
 }
 
-/* The gradient of ⟨g, conv3x3(x)⟩ in k, (outputs, inputs, 3, 3), from rows first … last − 1 of g (h, w, outputs).
-   scratch: 3 (W + 8) inputs + 9 inputs outputs. */
-void kernel3x3(const float *x, const float *g, float *k, int H, int W, int inputs, int outputs, int stride, int pre,
-               int first, int last, float *scratch) {
-  Lines a = {x, NULL, scratch, H, W, inputs, pre, 1, 3, NONE};
-  float *w = scratch + 3 * (W + 8L) * inputs;
-  int n = (W + stride - 1) / stride, step = stride * inputs;
+static void kernel_band(const void *job, int part, float *scratch) {
+  const Conv *job_of = job, c = *job_of;
+  int inputs = c.inputs, outputs = c.outputs, n = (c.W + c.stride - 1) / c.stride, step = c.stride * inputs;
+  int rows = (c.H + c.stride - 1) / c.stride, first = part * c.band, last = first + c.band < rows ? first + c.band : rows;
+  Lines a = {c.x, NULL, scratch, c.H, c.W, inputs, c.pre, 1, 3, NONE};
+  float *w = scratch + 3 * (c.W + 8L) * inputs, *k = c.out + part * 9L * inputs * outputs;
   memset(w, 0, 9L * inputs * outputs * sizeof(float));
   for (int r = first; r < last; r++)
     for (int o = 0; o < outputs / B; o++)
       for (int t = 0; t < 9; t++) {
-        const float *from = line(&a, r * stride - 1 + t / 3) + t % 3 * inputs;
-        const float *seen = g + (long)r * n * outputs + o * B;
+        const float *from = line(&a, r * c.stride - 1 + t / 3) + t % 3 * inputs;
+        const float *seen = c.other + (long)r * n * outputs + o * B;
         float *to = w + (o * 9L + t) * inputs * B;
         if (inputs % B)
-          for (int c = 0; c < inputs; c += 2) outer(from + c, seen, to + c * B, 2, step, outputs, n);
+          for (int f = 0; f < inputs; f += 2) outer(from + f, seen, to + f * B, 2, step, outputs, n);
         else
-          for (int c = 0; c < inputs; c += ROWS) outer(from + c, seen, to + c * B, ROWS, step, outputs, n);
+          for (int f = 0; f < inputs; f += ROWS) outer(from + f, seen, to + f * B, ROWS, step, outputs, n);
       }
   for (int o = 0; o < outputs; o++)
-    for (int c = 0; c < inputs; c++)
+    for (int f = 0; f < inputs; f++)
       for (int t = 0; t < 9; t++)
-        k[((long)o * inputs + c) * 9 + t] = w[((o / B * 9L + t) * inputs + c) * B + o % B];
+        k[((long)o * inputs + f) * 9 + t] = w[((o / B * 9L + t) * inputs + f) * B + o % B];
+}
+
+/* The gradient of ⟨g, conv3x3(x)⟩ in k, (parts, outputs, inputs, 3, 3), a part for every `band` rows of g (h, w, outputs).
+   scratch: for each thread 3 (W + 8) inputs + 9 inputs outputs. */
+void kernel3x3(const float *x, const float *g, float *k, int H, int W, int inputs, int outputs, int stride, int pre, int band,
+               int threads, float *scratch) {
+  int rows = (H + stride - 1) / stride;
+  Conv c = {x, NULL, NULL, g, k, H, W, inputs, outputs, stride, pre, STORE, band};
+  share(kernel_band, &c, (rows + band - 1) / band, threads, scratch, 3 * (W + 8L) * inputs + 9L * inputs * outputs);
 }
 
 /* Of t = φ′(u) b, given the gradient a in t: a becomes the one in b, a φ′(u), b the one in u, a b φ″(u). n values. */
@@ -193,23 +210,33 @@ static void spread_row(Lines *a, const float *w, int r, int W, int outputs, int 
   }
 }
 
-/* Rows first … last − 1 of the adjoint of `conv3x3` on images (H, W, outputs).
-   g (⌈H/stride⌉, ⌈W/stride⌉, inputs); k (inputs, outputs, 3, 3), with fewer than 16 outputs for stride 1 alone;
-   scratch: 3 (⌈W/stride⌉ + 8) inputs + 2 (W + 2) outputs + 9 inputs outputs. */
-void spread3x3(const float *g, const float *edges, const float *k, const float *other, float *out, int H, int W, int inputs,
-               int outputs, int stride, int pre, int post, int first, int last, float *scratch) {
-  int w = (W + stride - 1) / stride;
-  Lines a = {g, edges, scratch, (H + stride - 1) / stride, w, inputs, pre, 2, 3, NONE};
-  float *y = scratch + 3L * (w + 8) * inputs, *more = y + (W + 2L) * outputs, *packed = more + (W + 2L) * outputs;
-  pack(packed, k, inputs, outputs, 1);
+static void spread_band(const void *job, int part, float *scratch) {
+  const Conv *c = job;
+  int H = c->H, W = c->W, outputs = c->outputs, w = (W + c->stride - 1) / c->stride;
+  int first = part * c->band, last = first + c->band < H ? first + c->band : H;
+  Lines a = {c->x, c->edges, scratch, (H + c->stride - 1) / c->stride, w, c->inputs, c->pre, 2, 3, NONE};
+  float *y = scratch + 3L * (w + 8) * c->inputs, *more = y + (W + 2L) * outputs;
   for (int r = first; r < last; r++) {
-    spread_row(&a, packed, r + 1, W, outputs, stride, y);
+    spread_row(&a, c->w, r + 1, W, outputs, c->stride, y);
     for (int edge = 0; edge < 2; edge++) { /* the rows beyond the image fold onto its first and last one */
       if (r != (edge ? H - 1 : 0)) continue;
-      spread_row(&a, packed, edge ? H + 1 : 0, W, outputs, stride, more);
+      spread_row(&a, c->w, edge ? H + 1 : 0, W, outputs, c->stride, more);
       for (long i = outputs; i < (long)(W + 1) * outputs; i++) y[i] += more[i];
     }
     long place = (long)r * W * outputs;
-    leave(out + place, y + outputs, other && post != ADD_SAME ? other + place : other, W * outputs, outputs, post);
+    leave(c->out + place, y + outputs, c->other && c->post != ADD_SAME ? c->other + place : c->other, W * outputs, outputs,
+          c->post);
   }
+}
+
+/* The adjoint of `conv3x3` on images (H, W, outputs).
+   g (⌈H/stride⌉, ⌈W/stride⌉, inputs); k (inputs, outputs, 3, 3), with fewer than 16 outputs for stride 1 alone;
+   scratch: 9 inputs outputs, and for each thread 3 (⌈W/stride⌉ + 8) inputs + 2 (W + 2) outputs. */
+void spread3x3(const float *g, const float *edges, const float *k, const float *other, float *out, int H, int W, int inputs,
+               int outputs, int stride, int pre, int post, int threads, float *scratch) {
+  int band = band_of(H, threads);
+  Conv c = {g, edges, scratch, other, out, H, W, inputs, outputs, stride, pre, post, band};
+  pack(scratch, k, inputs, outputs, 1);
+  share(spread_band, &c, (H + band - 1) / band, threads, scratch + 9L * inputs * outputs,
+        3L * ((W + stride - 1) / stride + 8) * inputs + 2L * (W + 2) * outputs);
 }

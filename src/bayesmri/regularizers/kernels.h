@@ -53,6 +53,23 @@ INLINE void block(const Tap *taps, int n_taps, int inputs, int step, float *out,
   }
 }
 
+/* work(job, part, scratch) for all parts, on some threads, each with `size` floats of scratch for itself. */
+typedef void (*Work)(const void *job, int part, float *scratch);
+void share(Work work, const void *job, int parts, int threads, float *scratch, long size);
+
+/* The arguments of a convolution, w its packed kernels, and of how many rows its parts are. */
+typedef struct {
+  const float *x, *edges, *w, *other;
+  float *out;
+  int H, W, inputs, outputs, stride, pre, post, band;
+} Conv;
+
+/* Parts of whole tiles of four rows, a few for each thread, so that none waits long for another. */
+INLINE int band_of(int rows, int threads) {
+  int band = rows / (threads < 2 ? 1 : 3 * threads) / 4 * 4;
+  return threads < 2 ? rows : band < 8 ? 8 : band;
+}
+
 static void leave(float *out, const float *y, const float *other, int n, int outputs, int post) {
   if (post == STORE) memcpy(out, y, n * sizeof(float));
   else if (post == ADD)

@@ -4,10 +4,7 @@ Optional: without a C compiler, on other devices and in other precisions the pla
 """
 
 import ctypes
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -16,13 +13,12 @@ from torch import Tensor
 from bayesmri.machine.kernels import compiled
 from bayesmri.machine.workers import n_bands
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "winograd.c", "kernels.h"))
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "winograd.c", "bands.c", "kernels.h"))
 BLOCK = 16  # features of a vector
 PLAIN, PHI, UNIFORM = range(3)
 STORE, ADD, TIMES_PHI_PRIME, ADD_SAME = range(4)
 BAND = 16  # rows whose products are summed by themselves
-TILE = 4  # rows at a time
-LITTLE = 1 << 20  # products at each tap of a band: with fewer, a second thread is not worth its start
+LITTLE = 1 << 18  # products at each tap: with fewer for each, another thread is not worth its waking
 
 
 def usable(*tensors: Tensor) -> bool:
@@ -51,18 +47,17 @@ def conv(
     x, k = _last(x), k.contiguous()
     other = None if other is None else _last(other)
     out = _room((len(x), n_out, -(-H // stride), -(-W // stride)), None if keep else other)
-    tiled = _tiled(stride, n_in, n_out)
-    scratch = _tiled_scratch(W, n_in, n_out) if tiled else 3 * (W + 8) * n_in + W * n_out + 9 * n_in * n_out
-
-    def band(b: int, first: int, last: int) -> None:
-        room = torch.empty(scratch)
-        arrays, sizes, rest = (_at(x, b), k.data_ptr(), _at(other, b), _at(out, b)), (H, W, n_in, n_out), (pre, post)
+    threads = _threads(out, n_in)
+    if tiled := _tiled(stride, n_in, n_out):
+        room = _tiled_room(W, n_in, n_out, threads)
+    else:
+        room = torch.empty(9 * n_in * n_out + threads * (3 * (W + 8) * n_in + W * n_out))
+    for b in range(len(x)):
+        onto, sizes, rest = (_at(other, b), _at(out, b)), (H, W, n_in, n_out), (pre, post, threads, room.data_ptr())
         if tiled:
-            _call("winograd3x3", *arrays, *sizes, *rest, first, last, room.data_ptr())
+            _call("winograd3x3", _at(x, b), None, k.data_ptr(), *onto, *sizes, 0, *rest)
         else:
-            _call("conv3x3", *arrays, *sizes, stride, *rest, first, last, room.data_ptr())
-
-    _bands(band, out.shape, n_in)
+            _call("conv3x3", _at(x, b), k.data_ptr(), *onto, *sizes, stride, *rest)
     return out
 
 
@@ -89,22 +84,18 @@ def spread(
     same = None if post != ADD_SAME or other is None else other.contiguous()
     other = None if other is None or same is not None else _last(other)
     out = _room((len(g), n_out, H, W), None if keep else other)
-    tiled = _tiled(stride, n_in, n_out)
-    plain = 3 * (-(-W // stride) + 8) * n_in + 2 * (W + 2) * n_out + 9 * n_in * n_out
-    scratch = _tiled_scratch(W, n_in, n_out) if tiled else plain
+    threads = _threads(out, n_in)
+    if tiled := _tiled(stride, n_in, n_out):
+        room = _tiled_room(W, n_in, n_out, threads)
+    else:
+        room = torch.empty(9 * n_in * n_out + threads * (3 * (-(-W // stride) + 8) * n_in + 2 * (W + 2) * n_out))
     edges = None if edges is None else _last(edges.expand(len(g), -1, -1, -1))
     pre = PLAIN if edges is None else UNIFORM
-
-    def band(b: int, first: int, last: int) -> None:
-        room = torch.empty(scratch)
+    for b in range(len(g)):
         onto = _at(other, b) if same is None else same.data_ptr()
         arrays, sizes = (_at(g, b), _at(edges, b), k.data_ptr(), onto, _at(out, b)), (H, W, n_in, n_out)
-        if tiled:
-            _call("winograd_spread3x3", *arrays, *sizes, pre, post, first, last, room.data_ptr())
-        else:
-            _call("spread3x3", *arrays, *sizes, stride, pre, post, first, last, room.data_ptr())
-
-    _bands(band, out.shape, n_in)
+        name, how = ("winograd3x3", 1) if tiled else ("spread3x3", stride)
+        _call(name, *arrays, *sizes, how, pre, post, threads, room.data_ptr())
     return out
 
 
@@ -113,16 +104,12 @@ def kernel_gradient(x: Tensor, g: Tensor, *, stride: int = 1, pre: int = PLAIN) 
     x, g = _last(x), _last(g)
     H, W = x.shape[-2:]
     n_in, n_out, h = x.shape[1], g.shape[1], g.shape[2]
-    cuts = [*range(0, h, BAND), h]
-    parts = torch.empty(len(x), len(cuts) - 1, n_out, n_in, 3, 3)
-    scratch = 3 * (W + 8) * n_in + 9 * n_in * n_out
-
-    def band(b: int, first: int, last: int) -> None:
-        room, to = torch.empty(scratch), parts[b, first // BAND]
-        rest = (H, W, n_in, n_out, stride, pre, first, last)
-        _call("kernel3x3", _at(x, b), _at(g, b), to.data_ptr(), *rest, room.data_ptr())
-
-    _run(band, [(b, first, last) for b in range(len(x)) for first, last in pairwise(cuts)])
+    threads = _threads(g, n_in)
+    parts = torch.empty(len(x), -(-h // BAND), n_out, n_in, 3, 3)
+    room = torch.empty(threads * (3 * (W + 8) * n_in + 9 * n_in * n_out))
+    for b in range(len(x)):
+        rest = (H, W, n_in, n_out, stride, pre, BAND, threads, room.data_ptr())
+        _call("kernel3x3", _at(x, b), _at(g, b), parts[b].data_ptr(), *rest)
     return parts.sum(dim=(0, 1))
 
 
@@ -146,38 +133,13 @@ def _tiled(stride: int, n_in: int, n_out: int) -> bool:
     return stride == 1 and n_in % BLOCK == 0 and n_out % BLOCK == 0
 
 
-def _tiled_scratch(W: int, n_in: int, n_out: int) -> int:
-    return (W + 8) * (6 * n_in + 4 * n_out) + 36 * n_in * n_out + 732 * n_in + 576 * n_out + 2304
+def _tiled_room(W: int, n_in: int, n_out: int, threads: int) -> Tensor:
+    return torch.empty(36 * n_in * n_out + threads * (7 * W * n_in + 732 * n_in + 960 * n_out + 2304))
 
 
-def _bands(work: Callable[[int, int, int], None], made: torch.Size, n_in: int) -> None:
-    """work(image, first row, last row) for all rows, on as many threads as torch would take; the bits do not change."""
-    images, n_out, rows, W = made
-    n = max(1, min(n_bands() // images, rows // TILE, rows * W * n_in * n_out // LITTLE))
-    cuts = [*(rows * i // n // TILE * TILE for i in range(n)), rows]
-    _run(work, [(b, first, last) for b in range(images) for first, last in pairwise(cuts)])
-
-
-def _run(work: Callable[[int, int, int], None], parts: list[tuple[int, int, int]]) -> None:
-    n = min(n_bands(), len(parts))
-    if n <= 1:
-        _each(work, parts)
-        return
-    share = -(-len(parts) // n)
-    begun = [_pool(n - 1).submit(_each, work, parts[i : i + share]) for i in range(share, len(parts), share)]
-    _each(work, parts[:share])  # this thread does not wait
-    for done in begun:
-        done.result()
-
-
-def _each(work: Callable[[int, int, int], None], parts: list[tuple[int, int, int]]) -> None:
-    for part in parts:
-        work(*part)
-
-
-@cache
-def _pool(n: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(n, thread_name_prefix="kernels")
+def _threads(made: Tensor, n_in: int) -> int:
+    """As many as torch would take, as long as there is enough for each; the bits do not change."""
+    return max(1, min(n_bands(), made[0].numel() * n_in // LITTLE))
 
 
 def _room(shape: tuple[int, ...], other: Tensor | None) -> Tensor:
@@ -210,12 +172,11 @@ def library() -> ctypes.CDLL | None:
 
 def _typed(found: ctypes.CDLL) -> ctypes.CDLL:
     pointer, number = ctypes.c_void_p, ctypes.c_int
-    found.conv3x3.argtypes = [pointer] * 4 + [number] * 9 + [pointer]
-    found.spread3x3.argtypes = [pointer] * 5 + [number] * 9 + [pointer]
-    found.winograd3x3.argtypes = [pointer] * 4 + [number] * 8 + [pointer]
-    found.winograd_spread3x3.argtypes = [pointer] * 5 + [number] * 8 + [pointer]
+    found.conv3x3.argtypes = [pointer] * 4 + [number] * 8 + [pointer]
+    found.spread3x3.argtypes = [pointer] * 5 + [number] * 8 + [pointer]
+    found.winograd3x3.argtypes = [pointer] * 5 + [number] * 8 + [pointer]
     found.kernel3x3.argtypes = [pointer] * 3 + [number] * 8 + [pointer]
     found.bend.argtypes = found.bend_back.argtypes = [pointer] * 3 + [ctypes.c_long]
-    for name in ("conv3x3", "spread3x3", "winograd3x3", "winograd_spread3x3", "kernel3x3", "bend", "bend_back"):
+    for name in ("conv3x3", "spread3x3", "winograd3x3", "kernel3x3", "bend", "bend_back"):
         getattr(found, name).restype = None
     return found

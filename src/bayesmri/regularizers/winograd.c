@@ -29,32 +29,35 @@ INLINE void leave_tile(const V *m, V *to) {
   to[3] = m[5] + (a * aa * q + b * bb * s);
 }
 
+typedef double D __attribute__((vector_size(128))); /* of 16 outputs */
+
 /* G k Gᵀ of all kernels, (outputs/16, 36, inputs, 16), in the order of `multiply`; flipped and transposed for adjoints. */
 static void transform_kernels(float *u, const float *k, int inputs, int outputs, int transposed) {
   const double A = a, C = b, e = A * A, f = C * C, na = 2 * e * (e - f), nb = 2 * f * (f - e);
   const double G[6][3] = {{1 / (e * f), 0, 0}, {1 / na, A / na, e / na}, {1 / na, -A / na, e / na},
                           {1 / nb, C / nb, f / nb}, {1 / nb, -C / nb, f / nb}, {0, 0, 1}};
-  for (int o = 0; o < outputs; o++)
+  for (int o = 0; o < outputs; o += B)
     for (int c = 0; c < inputs; c++) {
-      const float *from = k + (transposed ? (long)c * outputs + o : (long)o * inputs + c) * 9;
-      double half[6][3];
-      for (int i = 0; i < 6; i++)
-        for (int x = 0; x < 3; x++) {
-          half[i][x] = 0;
-          for (int y = 0; y < 3; y++) half[i][x] += G[i][y] * from[transposed ? 8 - (3 * y + x) : 3 * y + x];
-        }
-      for (int i = 0; i < 6; i++)
+      D from[9], half[3];
+      for (int t = 0; t < 9; t++)
+        for (int i = 0; i < B; i++)
+          from[t][i] = transposed ? k[((long)c * outputs + o + i) * 9 + 8 - t] : k[((long)(o + i) * inputs + c) * 9 + t];
+      for (int i = 0; i < 6; i++) {
+        for (int x = 0; x < 3; x++) half[x] = G[i][0] * from[x] + G[i][1] * from[3 + x] + G[i][2] * from[6 + x];
         for (int j = 0; j < 6; j++)
-          u[((o / B * (long)N + 6 * i + j) * inputs + c) * B + o % B] =
-              (float)(half[i][0] * G[j][0] + half[i][1] * G[j][1] + half[i][2] * G[j][2]);
+          store(u + (((long)o / B * N + 6 * i + j) * inputs + c) * B,
+                __builtin_convertvector(half[0] * G[j][0] + half[1] * G[j][1] + half[2] * G[j][2], V));
+      }
     }
 }
 
-/* Bᵀ d of the columns of `tiles` tiles, one block of features, into half (6, 4 T + 2, inputs). */
-static void enter_columns(const float *const *rows, long at, int inputs, int tiles, float *half) {
+/* Bᵀ d of the columns from p on of `tiles` tiles, one block of features, into half (6, 4 T + 2, inputs). Beyond the image
+   columns are 0 where `zero` says so, and the outermost one where not. */
+static void enter_columns(const float *const *rows, int p, int W, int zero, int inputs, int tiles, float *half) {
   for (int x = 0; x < SIDE * tiles + 2; x++) {
+    int column = p + x < 0 ? 0 : p + x < W ? p + x : W - 1;
     V d[6], y[6];
-    for (int i = 0; i < 6; i++) d[i] = load(rows[i] + at + (long)x * inputs);
+    for (int i = 0; i < 6; i++) d[i] = zero && column != p + x ? (V){0} : load(rows[i] + (long)column * inputs);
     enter(d, y);
     for (int i = 0; i < 6; i++) store(half + (i * (SIDE * T + 2L) + x) * inputs, y[i]);
   }
@@ -81,13 +84,13 @@ static void leave_rows(const float *m, float *half, int tiles) {
   }
 }
 
-/* Aᵀ (·): half (6, 4 T, 16) to four rows of y. */
-static void leave_columns(const float *half, float *const *y, long at, int outputs, int tiles) {
+/* Aᵀ (·): half (6, 4 T, 16) to y (4, 4 T, outputs). */
+static void leave_columns(const float *half, float *y, int outputs, int tiles) {
   for (int x = 0; x < SIDE * tiles; x++) {
     V d[6], to[4];
     for (int i = 0; i < 6; i++) d[i] = load(half + (i * SIDE * T + x) * B);
     leave_tile(d, to);
-    for (int i = 0; i < 4; i++) store(y[i] + at + (long)x * outputs, to[i]);
+    for (int i = 0; i < 4; i++) store(y + (i * SIDE * T + (long)x) * outputs, to[i]);
   }
 }
 
@@ -119,90 +122,93 @@ static void multiply(const float *v, const float *u, float *m, int inputs, int t
 #endif
 }
 
-/* Four rows of the output from six padded ones of the input, 4 tiles columns.
-   scratch: 6 (4 T + 2) inputs + 6 T inputs + 6 T 16 + 24 T outputs. */
-static void four_rows(const float *const *rows, const float *u, float *const *y, int inputs, int outputs, int tiles,
-                      float *scratch) {
-  float *half = scratch, *v = half + 6 * (SIDE * T + 2L) * inputs, *m = v + 6L * T * inputs, *back = m + 6 * T * B;
-  int parts = (tiles + T - 1) / T, most = (tiles + parts - 1) / parts;
-  for (int first = 0; first < tiles; first += most) {
-    int n = tiles - first < most ? tiles - first : most;
-    for (int c = 0; c < inputs; c += B) enter_columns(rows, (long)SIDE * first * inputs + c, inputs, n, half + c);
-    for (int i = 0; i < 6; i++) {
-      enter_rows(half + i * (SIDE * T + 2L) * inputs, inputs, n, v);
-      for (int o = 0; o < outputs / B; o++) {
-        multiply(v, u + ((long)o * N + 6 * i) * inputs * B, m, inputs, n);
-        leave_rows(m, back + (o * 6L + i) * SIDE * T * B, n);
-      }
-    }
-    for (int o = 0; o < outputs / B; o++)
-      leave_columns(back + o * 6L * SIDE * T * B, y, (long)SIDE * first * outputs + o * B, outputs, n);
-  }
-}
-
-/* Where the parts of scratch begin: lines, four rows of the output, transformed kernels, and `four_rows`'. */
-typedef struct { float *y[4], *u, *rest; } Room;
-
-static Room room(float *scratch, int W, int inputs, int outputs) {
-  long width = W + 8L;
-  Room a = {.u = scratch + width * (6 * inputs + 4 * outputs)};
-  for (int i = 0; i < 4; i++) a.y[i] = scratch + width * (6 * inputs + i * outputs);
-  a.rest = a.u + (long)N * inputs * outputs;
-  return a;
-}
-
-/* The same as conv3x3 with stride 1. Bands begin at multiples of four.
-   scratch: (W + 8) (6 inputs + 4 outputs) + 36 inputs outputs + 732 inputs + 576 outputs + 2304. */
-void winograd3x3(const float *x, const float *k, const float *other, float *out, int H, int W, int inputs, int outputs,
-                 int pre, int post, int first, int last, float *scratch) {
-  Lines lines = {x, NULL, scratch, H, W, inputs, pre, 1, 6, NONE};
-  Room at = room(scratch, W, inputs, outputs);
-  transform_kernels(at.u, k, inputs, outputs, 0);
-  for (int r = first; r < last; r += SIDE) {
-    const float *rows[6];
-    for (int i = 0; i < 6; i++) rows[i] = line(&lines, r - 1 + i);
-    four_rows(rows, at.u, at.y, inputs, outputs, (W + 3) / SIDE, at.rest);
-    for (int i = 0; i < SIDE && r + i < H; i++) {
-      long place = (long)(r + i) * W * outputs;
-      leave(out + place, at.y[i], other ? other + place : other, W * outputs, outputs, post);
-    }
-  }
-}
-
-static void add_row(float *to, const float *y, long n) {
+static void add(float *to, const float *y, long n) {
   for (long i = 0; i < n; i += B) store(to + i, load(to + i) + load(y + i));
 }
 
-/* The edges of kᵀ ∗ g, one pixel beyond the image on every side, onto its own: four rows from r on, of 0 … H + 1. */
-static void fold(float *const *y, int r, int H, int W, int outputs) {
+/* What adjoints give beyond the image, one pixel on every side, onto its edges: y begins at pixel (q, p), 4 rows of n. */
+static void fold(float *y, int q, int p, int n, const Conv *c) {
+  long pixel = c->outputs, row = SIDE * T * pixel;
   for (int i = 0; i < SIDE; i++) {
-    add_row(y[i] + outputs, y[i], outputs);
-    add_row(y[i] + (long)W * outputs, y[i] + (W + 1L) * outputs, outputs);
+    float *to = y + i * row - p * pixel; /* column 0 */
+    if (p < 0) add(to, to - pixel, pixel);
+    if (p + n > c->W) add(to + (c->W - 1) * pixel, to + c->W * pixel, pixel);
   }
   for (int i = 0; i < SIDE; i++) {
-    if (r + i == 0) add_row(y[i + 1], y[i], (W + 2L) * outputs);
-    if (r + i == H + 1) add_row(y[i - 1], y[i], (W + 2L) * outputs);
+    if (q + i == -1) add(y + (i + 1) * row, y + i * row, n * pixel);
+    if (q + i == c->H) add(y + (i - 1) * row, y + i * row, n * pixel);
   }
 }
 
-/* The same as spread3x3 with stride 1 and outputs of whole blocks. Bands begin at multiples of four: of rows of tiles, since
-   the rows of an edge that are folded together have to be in one of them. scratch: as for `winograd3x3`. */
-void winograd_spread3x3(const float *g, const float *edges, const float *k, const float *other, float *out, int H, int W,
-                        int inputs, int outputs, int pre, int post, int first, int last, float *scratch) {
-  int shift = H % SIDE == SIDE - 1, end = last == H ? (H + 2 + shift + SIDE - 1) / SIDE : last / SIDE;
-  Lines lines = {g, edges, scratch, H, W, inputs, pre, 2, 6, NONE};
-  Room at = room(scratch, W, inputs, outputs);
-  transform_kernels(at.u, k, inputs, outputs, 1);
-  for (int t = first / SIDE; t < end; t++) {
-    int r = t * SIDE - shift; /* of 0 … H + 1, the image and a pixel on either side */
-    const float *rows[6];
-    for (int i = 0; i < 6; i++) rows[i] = line(&lines, r - 2 + i);
-    four_rows(rows, at.u, at.y, inputs, outputs, (W + 2 + 3) / SIDE, at.rest);
-    fold(at.y, r, H, W, outputs);
+/* Rows q … q + 3 of the output, columns from p on, of six rows of the input; those outside the image are left out.
+   scratch: 6 (4 T + 2) inputs + 6 T inputs + 6 T 16 + 40 T outputs. */
+static void four_rows(const Conv *c, const float *const *rows, int adjoint, int q, int p, int tiles, float *scratch) {
+  int inputs = c->inputs, outputs = c->outputs, parts = (tiles + T - 1) / T, most = (tiles + parts - 1) / parts;
+  float *half = scratch, *v = half + 6 * (SIDE * T + 2L) * inputs, *m = v + 6L * T * inputs, *back = m + 6 * T * B;
+  float *y = back + 24L * T * outputs;
+  for (; tiles > 0; tiles -= most, p += SIDE * most) {
+    int n = tiles < most ? tiles : most;
+    for (int f = 0; f < inputs; f += B) {
+      const float *from[6];
+      for (int i = 0; i < 6; i++) from[i] = rows[i] + f;
+      enter_columns(from, p - 1, c->W, adjoint, inputs, n, half + f);
+    }
+    for (int i = 0; i < 6; i++) {
+      enter_rows(half + i * (SIDE * T + 2L) * inputs, inputs, n, v);
+      for (int o = 0; o < outputs / B; o++) {
+        multiply(v, c->w + ((long)o * N + 6 * i) * inputs * B, m, inputs, n);
+        leave_rows(m, back + (o * 6L + i) * SIDE * T * B, n);
+      }
+    }
+    for (int o = 0; o < outputs / B; o++) leave_columns(back + o * 6L * SIDE * T * B, y + o * B, outputs, n);
+    if (adjoint) fold(y, q, p, SIDE * n, c);
+    int first = p < 0 ? -p : 0, last = p + SIDE * n < c->W ? SIDE * n : c->W - p;
     for (int i = 0; i < SIDE; i++) {
-      if (r + i < 1 || r + i > H) continue;
-      long place = (r + i - 1L) * W * outputs;
-      leave(out + place, at.y[i] + outputs, other && post != ADD_SAME ? other + place : other, W * outputs, outputs, post);
+      long at = ((q + i) * (long)c->W + p + first) * outputs;
+      const float *other = c->post == ADD_SAME || !c->other ? c->other : c->other + at;
+      if (q + i >= 0 && q + i < c->H)
+        leave(c->out + at, y + (i * SIDE * T + (long)first) * outputs, other, (last - first) * outputs, outputs, c->post);
     }
   }
+}
+
+/* Row r of the input, beyond the image its edge, or zeros for adjoints; those that are not taken as they are are held. */
+static const float *row(Lines *a, int r) {
+  long width = (long)a->W * a->inputs;
+  if (a->margin == 2 && (r < 0 || r >= a->H)) return memset(a->rows + 6 * width, 0, width * sizeof(float));
+  r = r < 0 ? 0 : r < a->H ? r : a->H - 1;
+  if (a->pre == PLAIN) return a->x + r * width;
+  float *to = a->rows + r % 6 * width;
+  if (a->held[r % 6] != r) line_values(a, r, to);
+  a->held[r % 6] = r;
+  return to;
+}
+
+/* Adjoints begin a pixel outside, or two: rows and columns that are folded together have to be in one tile. */
+static int before(int size, int adjoint) { return !adjoint ? 0 : size % SIDE == SIDE - 1 ? 2 : 1; }
+
+static void tiles_band(const Conv *c, int adjoint, int part, float *scratch) {
+  int up = before(c->H, adjoint), left = before(c->W, adjoint), end = (part + 1) * c->band;
+  int tiles = (c->W + left + adjoint + SIDE - 1) / SIDE;
+  Lines a = {c->x, c->edges, scratch, c->H, c->W, c->inputs, c->pre, 1 + adjoint, 6, NONE};
+  if (end >= c->H) end = c->H + up + adjoint;
+  for (int r = part * c->band; r < end; r += SIDE) {
+    const float *rows[6];
+    for (int i = 0; i < 6; i++) rows[i] = row(&a, r - up - 1 + i);
+    four_rows(c, rows, adjoint, r - up, -left, tiles, scratch + 7L * c->W * c->inputs);
+  }
+}
+
+static void forth(const void *job, int part, float *scratch) { tiles_band(job, 0, part, scratch); }
+static void back(const void *job, int part, float *scratch) { tiles_band(job, 1, part, scratch); }
+
+/* The same as conv3x3 with stride 1, or for adjoints as spread3x3 with stride 1, and features of whole blocks.
+   scratch: 36 inputs outputs, and for each thread 7 W inputs + 732 inputs + 960 outputs + 2304. */
+void winograd3x3(const float *x, const float *edges, const float *k, const float *other, float *out, int H, int W, int inputs,
+                 int outputs, int adjoint, int pre, int post, int threads, float *scratch) {
+  int band = band_of(H, threads);
+  Conv c = {x, edges, scratch, other, out, H, W, inputs, outputs, 1, pre, post, band};
+  transform_kernels(scratch, k, inputs, outputs, adjoint);
+  share(adjoint ? back : forth, &c, (H + band - 1) / band, threads, scratch + (long)N * inputs * outputs,
+        7L * W * inputs + 732L * inputs + 960L * outputs + 2304);
 }

@@ -61,6 +61,7 @@ def felt(
         "scaling_2_workers": None if threads < 2 else drawn["one_thread_seconds"] / drawn["two_threads_seconds"],
         "grad16_share_of_peak": share,
         "train_speedup_vs_previous": trained["before_seconds"] / trained["seconds"],
+        "train_speedup_one_core": trained["one_core_before_seconds"] / trained["one_core_seconds"],
         "recon_seconds_over_bart_pics": None if bart is None else bart["seconds"] / bart["bart_seconds"],
         "startup_seconds": _startup(),
         "felt": {"samples": drawn, "training": trained, "bart": bart},
@@ -120,7 +121,7 @@ def _gradient_share(repeats: int) -> float:
 
 
 def _training(repeats: int) -> dict[str, float]:
-    """The gradients of one update, states recomputed."""
+    """The gradients of one update, states recomputed: with all threads, and with one."""
     module = TDV(SMALL, torch.Generator().manual_seed(0))
     reg, theta = module.bind(module.weights()), module.weights()
     mask = random_mask(PATCH[1], 4, rng=torch.Generator().manual_seed(0))
@@ -130,9 +131,15 @@ def _training(repeats: int) -> dict[str, float]:
     def step(by: Bound, *, by_torch: bool, theta: Weights = theta) -> object:
         return update_gradients(by, theta, batch, S=STEPS, recompute=True, plain=by_torch)
 
-    runs = [lambda: step(reg, by_torch=False), lambda: step(plain(reg), by_torch=True)]
-    seconds, before = best_times(runs, repeats)
-    return {"seconds": seconds, "before_seconds": before}
+    def alone(by: Bound, *, by_torch: bool) -> None:
+        torch.set_num_threads(1)
+        step(by, by_torch=by_torch)
+        torch.set_num_threads(threads)
+
+    threads = torch.get_num_threads()
+    by, names = (reg, plain(reg)), ("seconds", "before_seconds", "one_core_seconds", "one_core_before_seconds")
+    runs = [lambda f=f, i=i: f(by[i], by_torch=i == 1) for f in (step, alone) for i in range(2)]
+    return dict(zip(names, best_times(runs, repeats), strict=True))
 
 
 def _against_bart(model: Model, scan: Any, repeats: int) -> dict[str, float] | None:

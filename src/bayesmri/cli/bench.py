@@ -96,7 +96,8 @@ def bench(
     if result["scaling_2_workers"] is not None:
         print(f"two workers are {result['scaling_2_workers']:.2f} times as fast as one")
     print(f"∇R of 16 features reaches {100 * result['grad16_share_of_peak']:.0f} % of the convolution peak")
-    print(f"a training step takes 1/{result['train_speedup_vs_previous']:.2f} of what it took")
+    print(f"a training step takes 1/{result['train_speedup_vs_previous']:.2f} of what it took", end="")
+    print(f", on one core 1/{result['train_speedup_one_core']:.2f}")
     if result["recon_seconds_over_bart_pics"] is not None:
         print(f"a slice takes {result['recon_seconds_over_bart_pics']:.2f} times as long as BART's ecalib and pics")
     print(f"`recon` of a small slice takes {result['startup_seconds']:.1f} s in all")

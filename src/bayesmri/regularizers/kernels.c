@@ -171,12 +171,12 @@ void kernel3x3(const float *x, const float *g, float *k, int H, int W, int input
   share(kernel_band, &c, (rows + band - 1) / band, threads, scratch, 3 * (W + 8L) * inputs + 9L * inputs * outputs);
 }
 
-/* Of t = φ′(u) b, given the gradient a in t: a becomes the one in b, a φ′(u), b the one in u, a b φ″(u). n values. */
-void bend_back(float *a, float *b, const float *u, long n) {
+/* Of t = φ′(u) b, given the gradient a in t: a becomes the one in b, a φ′(u), and d the one in u, a b φ″(u). n values. */
+void bend_back(float *a, const float *b, const float *u, float *d, long n) {
   for (long i = 0; i < n; i += B) {
     V x = load(u + i), s = x * x, q = 1.0f / (s + 1.0f), da = load(a + i);
     store(a + i, da * x * q);
-    store(b + i, da * load(b + i) * (1.0f - s) * q * q);
+    store(d + i, da * load(b + i) * (1.0f - s) * q * q);
   }
 }
 

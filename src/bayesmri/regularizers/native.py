@@ -122,10 +122,11 @@ def bent(b: Tensor, u: Tensor) -> Tensor:
 
 
 def bend_back(a: Tensor, b: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients in b and u of φ′(u) b, given a, that in the product; both in place of a and b."""
+    """The gradients in b and u of φ′(u) b, given a, that in the product; the first in the place of a."""
     a, b, u = _last(a), _last(b), _last(u)
-    _call("bend_back", a.data_ptr(), b.data_ptr(), u.data_ptr(), a.numel())
-    return a, b
+    in_u = torch.empty_like(a)
+    _call("bend_back", a.data_ptr(), b.data_ptr(), u.data_ptr(), in_u.data_ptr(), a.numel())
+    return a, in_u
 
 
 def _tiled(stride: int, n_in: int, n_out: int) -> bool:
@@ -176,7 +177,7 @@ def _typed(found: ctypes.CDLL) -> ctypes.CDLL:
     found.spread3x3.argtypes = [pointer] * 5 + [number] * 8 + [pointer]
     found.winograd3x3.argtypes = [pointer] * 5 + [number] * 8 + [pointer]
     found.kernel3x3.argtypes = [pointer] * 3 + [number] * 8 + [pointer]
-    found.bend.argtypes = found.bend_back.argtypes = [pointer] * 3 + [ctypes.c_long]
+    found.bend.argtypes, found.bend_back.argtypes = [pointer] * 3 + [ctypes.c_long], [pointer] * 4 + [ctypes.c_long]
     for name in ("conv3x3", "spread3x3", "winograd3x3", "kernel3x3", "bend", "bend_back"):
         getattr(found, name).restype = None
     return found

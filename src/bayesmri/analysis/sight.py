@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import scipy  # imports its parts as they are used, which most commands do without
 from numpy.typing import NDArray
-from scipy.fft import irfft2, next_fast_len, rfft2
-from scipy.ndimage import gaussian_filter, map_coordinates
 
 from bayesmri.analysis.templates import View
 
@@ -71,7 +70,8 @@ class Sight:
 
     def brightness(self, radius: float) -> Floats:
         """b, the mean of X over a place of that radius."""
-        return np.asarray(np.maximum(gaussian_filter(self.X, radius / 2, mode="nearest"), FLOOR * self.peak))
+        blurred = scipy.ndimage.gaussian_filter(self.X, radius / 2, mode="nearest")
+        return np.asarray(np.maximum(blurred, FLOOR * self.peak))
 
     def kept(self, view: View) -> Floats:
         """η = ‖M F(C â e^{iφ})‖² / ‖C â‖² at every place, in [0, 1].
@@ -84,7 +84,7 @@ class Sight:
         power = np.abs(self.smooth) ** 2
         total = np.zeros(self.shape)
         for rows, columns, weight in zip(*self._slopes, power, strict=True):
-            total += weight * map_coordinates(table, np.stack([rows, columns]), order=1, mode="grid-wrap")
+            total += weight * scipy.ndimage.map_coordinates(table, np.stack([rows, columns]), order=1, mode="grid-wrap")
         return np.asarray(np.clip(total / np.maximum(power.sum(axis=0), 1e-30), 0, 1))
 
     def clutter(self, view: View) -> dict[str, Floats]:
@@ -97,10 +97,10 @@ class Sight:
         kernel = np.zeros(self._padded)
         kernel[: a.shape[0], : a.shape[1]] = a / np.sum(a * a)
         shift = (a.shape[0] // 2, a.shape[1] // 2)
-        F = np.conj(rfft2(np.roll(kernel, (-shift[0], -shift[1]), axis=(0, 1))))
+        F = np.conj(scipy.fft.rfft2(np.roll(kernel, (-shift[0], -shift[1]), axis=(0, 1))))
         found = {}
         for name, image in self._transformed.items():
-            response = irfft2(image * F, s=self._padded)[: self.shape[0], : self.shape[1]]
+            response = scipy.fft.irfft2(image * F, s=self._padded)[: self.shape[0], : self.shape[1]]
             mean = self._around(response**2) / self._inside
             found[name] = np.sqrt(np.maximum(mean, (FLOOR * self.peak) ** 2))
         return found
@@ -108,12 +108,13 @@ class Sight:
     @cached_property
     def _slopes(self) -> tuple[list[Floats], list[Floats]]:
         """Slope of the phase of every coil along rows and columns, in lines of k-space."""
+        blurred = scipy.ndimage.gaussian_filter
         rows: list[Floats] = []
         columns: list[Floats] = []
         for image in self.smooth:
             for axis, found in ((0, rows), (1, columns)):
                 step = np.roll(image, -1, axis) * np.conj(image)
-                step = gaussian_filter(step.real, 2.0) + 1j * gaussian_filter(step.imag, 2.0)
+                step = blurred(step.real, 2.0) + 1j * blurred(step.imag, 2.0)
                 found.append(np.angle(step) / (2 * math.pi) * image.shape[axis])
         return rows, columns
 
@@ -122,14 +123,14 @@ class Sight:
         """Room for kernels and rings beyond the borders."""
         H, W = self.shape
         room = 64 + math.ceil(6 * RING * self.fine)
-        return int(next_fast_len(H + room, real=True)), int(next_fast_len(W + room, real=True))
+        return int(scipy.fft.next_fast_len(H + room, real=True)), int(scipy.fft.next_fast_len(W + room, real=True))
 
     @cached_property
     def _transformed(self) -> dict[str, Complexes]:
         real, imaginary = _demodulated(self.x, low_resolution(_fft(self.x), self.mask))
         start, _ = _demodulated(_ifft(self.z), self.smooth)
         images = {"image": self.X, "filled": real - start, "folded": imaginary}
-        return {name: rfft2(image, s=self._padded) for name, image in images.items()}
+        return {name: scipy.fft.rfft2(image, s=self._padded) for name, image in images.items()}
 
     @cached_property
     def _ring(self) -> Complexes:
@@ -138,14 +139,14 @@ class Sight:
         v, u = np.fft.fftfreq(n, 1 / n)[:, None], np.fft.fftfreq(m, 1 / m)[None]
         q = (v * v + u * u) / (2 * (RING * self.fine) ** 2)
         ring = q * np.exp(-q)
-        return np.asarray(rfft2(ring / ring.sum()))
+        return np.asarray(scipy.fft.rfft2(ring / ring.sum()))
 
     @cached_property
     def _inside(self) -> Floats:
         return np.maximum(self._around(np.ones(self.shape)), 1e-3)
 
     def _around(self, image: Floats) -> Floats:
-        around = irfft2(rfft2(image, s=self._padded) * self._ring, s=self._padded)
+        around = scipy.fft.irfft2(scipy.fft.rfft2(image, s=self._padded) * self._ring, s=self._padded)
         return np.asarray(around[: self.shape[0], : self.shape[1]])
 
 

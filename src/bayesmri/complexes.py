@@ -5,12 +5,19 @@ from torch import Tensor
 
 
 def to_real(x: Tensor) -> Tensor:
-    """C^Q → R^{2Q} on the channel axis: complex (..., Q, H, W) → real (..., 2Q, H, W), real parts first."""
+    """C^Q → R^{2Q} on the channel axis: complex (..., Q, H, W) → real (..., 2Q, H, W), real parts first.
+
+    Of one coil it is the same memory, not to be written to.
+    """
+    if x.shape[-3] == 1:
+        return torch.view_as_real(x.squeeze(-3).resolve_conj()).movedim(-1, -3)
     return torch.cat((x.real, x.imag), dim=-3)
 
 
 def to_complex(v: Tensor) -> Tensor:
     """R^{2Q} → C^Q, the inverse of `to_real`."""
+    if v.shape[-3] == 2:
+        return torch.view_as_complex(v.movedim(-3, -1).contiguous()).unsqueeze(-3)
     re, im = v.chunk(2, dim=-3)
     return torch.complex(re, im)
 

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 _log = logging.getLogger(__name__)
-FLAGS = ("-O3", "-march=native", "-shared", "-fPIC", "-pthread", "-w")
+FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC", "-pthread", "-w")
 HEADER = Path(__file__).with_name("vectors.h")
 SWITCH = "BAYESMRI_KERNELS"  # "off" takes the plain path
 

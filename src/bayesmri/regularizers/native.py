@@ -13,12 +13,13 @@ from torch import Tensor
 from bayesmri.machine.kernels import compiled
 from bayesmri.machine.workers import n_bands
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "winograd.c", "bands.c", "kernels.h"))
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "winograd.c", "tv.c", "bands.c", "kernels.h"))
 BLOCK = 16  # features of a vector
 PLAIN, PHI, UNIFORM = range(3)
 STORE, ADD, TIMES_PHI_PRIME, ADD_SAME = range(4)
 BAND = 16  # rows whose products are summed by themselves
 LITTLE = 1 << 18  # products at each tap: with fewer for each, another thread is not worth its waking
+LITTLE_IMAGE = 1 << 15  # numbers, likewise
 
 
 def usable(*tensors: Tensor) -> bool:
@@ -113,6 +114,18 @@ def kernel_gradient(x: Tensor, g: Tensor, *, stride: int = 1, pre: int = PLAIN) 
     return parts.sum(dim=(0, 1))
 
 
+def add_total_variation(out: Tensor, v: Tensor, weight: float, epsilon: float) -> Tensor:
+    """∇R of `tv.py` at v, (B, C, H, W), is added to out, in its place."""
+    out, v = _last(out), _last(v)
+    channels, H, W = v.shape[1:]
+    threads = max(1, min(n_bands(), v[0].numel() // LITTLE_IMAGE))
+    room = torch.empty(threads * 2 * W)
+    for b in range(len(v)):
+        sizes, numbers = (H, W, channels, threads), (weight, epsilon)
+        _call("total_variation", _at(v, b), _at(out, b), *sizes, *numbers, room.data_ptr())
+    return out
+
+
 def bent(b: Tensor, u: Tensor) -> Tensor:
     """φ′(u) b."""
     b, u = _last(b), _last(u)
@@ -157,7 +170,7 @@ def _at(x: Tensor | None, b: int) -> int | None:
     return None if x is None else x.data_ptr() + b * x.element_size() * x.stride(0)
 
 
-def _call(name: str, *values: int | None) -> None:
+def _call(name: str, *values: float | None) -> None:
     """A kernel with its arrays first, then whole numbers, then scratch; other Python threads go on meanwhile."""
     found = library()
     assert found is not None
@@ -177,7 +190,8 @@ def _typed(found: ctypes.CDLL) -> ctypes.CDLL:
     found.spread3x3.argtypes = [pointer] * 5 + [number] * 8 + [pointer]
     found.winograd3x3.argtypes = [pointer] * 5 + [number] * 8 + [pointer]
     found.kernel3x3.argtypes = [pointer] * 3 + [number] * 8 + [pointer]
+    found.total_variation.argtypes = [pointer] * 2 + [number] * 4 + [ctypes.c_float] * 2 + [pointer]
     found.bend.argtypes, found.bend_back.argtypes = [pointer] * 3 + [ctypes.c_long], [pointer] * 4 + [ctypes.c_long]
-    for name in ("conv3x3", "spread3x3", "winograd3x3", "kernel3x3", "bend", "bend_back"):
+    for name in ("conv3x3", "spread3x3", "winograd3x3", "kernel3x3", "total_variation", "bend", "bend_back"):
         getattr(found, name).restype = None
     return found

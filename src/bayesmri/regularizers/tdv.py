@@ -129,13 +129,17 @@ class TDVCore(Core):
     def grad(self, v: Tensor, theta: Weights) -> Tensor:
         """∇R = K0* (Dψ)* (w/m) 1: one forward sweep, then one adjoint sweep."""
         kernels, w = self._kernels(theta), theta["w"]
-        by = self._steps(v, theta)
+        by, v = self._steps(v, theta), v.contiguous(memory_format=self.memory_format)
         traces = self._traces(v, theta, kernels, by)
         g: Pyramid = (w / w.shape[1], *(None,) * (self.scales - 1))  # the same in every pixel
         for k, trace in zip(reversed(kernels), reversed(traces), strict=True):
             g = macroblock_adjoint(g, k, trace, by)
         gradient = by.conv_adjoint(_finest(g), theta["K0"])
-        return gradient if self.tv is None else gradient + self.tv.grad(v, theta)
+        if self.tv is None:
+            return gradient
+        if by is FUSED:
+            return native.add_total_variation(gradient, v, float(theta[LAMBDA]), self.tv.epsilon)
+        return gradient + self.tv.grad(v, theta)
 
     def _steps(self, v: Tensor, theta: Weights) -> Steps:
         """By the kernels in C where they fit; those that write in place where nothing is to be learned."""

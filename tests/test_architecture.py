@@ -18,7 +18,7 @@ STAIRCASE = (
     {"io"},
     {"solver", "posterior", "data", "baselines", "bounds"},
     {"arguments", "config", "metrics", "runs", "checkpoint", "model", "sampler", "statistics", "coil_refinement"}
-    | {"stored_model"},
+    | {"stored_model", "sealed"},
     {"analysis", "training", "report"},
     {"recon", "cluster"},
     {"evaluation"},

@@ -32,7 +32,17 @@ class Entry:
     plugin: str = ""
 
 
+@dataclass(frozen=True)
+class PluginFile:
+    """A plug-in that is a file. module: what it is imported as. path: as it was given. text: what it says."""
+
+    module: str
+    path: str
+    text: str
+
+
 _entries: dict[str, Entry] = {}
+_files: dict[str, PluginFile] = {}
 _configs: dict[str, type] = {}
 # the dataclass of every kind, for configuration files; it grows with the entries
 CONFIGS: Mapping[str, type] = MappingProxyType(_configs)
@@ -113,13 +123,42 @@ def load_installed() -> None:
             ) from error
 
 
+def plugin_files() -> tuple[PluginFile, ...]:
+    """Those that were loaded here."""
+    return tuple(_files.values())
+
+
+def bring(plugin: PluginFile) -> None:
+    """Loads a plug-in by its text, in a process that may not see its file; once, as long as it says the same."""
+    if _files.get(plugin.module) == plugin:
+        return
+    try:
+        _run(plugin)
+    except Exception as error:
+        raise ConfigError(f"the plug-in {plugin.path} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
 def _load_file(path: Path) -> None:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if not path.is_file():
         raise ConfigError(f"got the plug-in {path}, which is no file; give a module's name or a .py file")
+    _run(PluginFile(path.stem, str(path), importlib.util.decode_source(path.read_bytes())))
+
+
+def _run(plugin: PluginFile) -> None:
+    """As a module of its name, unless another has that name; the same plug-in loaded anew takes its place."""
+    spec = importlib.util.spec_from_loader(plugin.module, None, origin=plugin.path)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
-    spec.loader.exec_module(module)
+    module.__file__ = plugin.path
+    if plugin.module in _files or plugin.module not in sys.modules:
+        sys.modules[plugin.module] = module
+    try:
+        exec(compile(plugin.text, plugin.path, "exec"), module.__dict__)
+    except BaseException:
+        if sys.modules.get(plugin.module) is module:
+            del sys.modules[plugin.module]
+        raise
+    _files[plugin.module] = plugin
 
 
 def _check(name: str, config: Any) -> None:

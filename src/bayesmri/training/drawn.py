@@ -3,7 +3,6 @@
 Element i is a function of (model, data, seed, i) alone, so that a folder can be filled in several goes.
 """
 
-import pickle
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from bayesmri.complexes import rss
 from bayesmri.data.dataset import Batch, Dataset, generator
 from bayesmri.errors import DivergedError, ModelError
 from bayesmri.io.atomic import atomic_path
-from bayesmri.machine.crew import Parcel, Shelf, current, digest
+from bayesmri.machine.crew import Parcel, Shelf, current
 from bayesmri.machine.workers import one_thread
 from bayesmri.model import Model
 from bayesmri.physics.operator import batched
@@ -28,6 +27,7 @@ from bayesmri.posterior.evidence import Evidence, evidence
 from bayesmri.posterior.predictor import Few
 from bayesmri.posterior.rescans import Rescans, rescanned
 from bayesmri.regularizers.base import Bound, ParametricRegularizer
+from bayesmri.sealed import Sealed, sealed
 
 AGAIN = "again_"  # before what is kept of `Rescans`
 
@@ -183,7 +183,7 @@ class _Element:
 class DrawJob:
     """One element, as another process is asked for it."""
 
-    model: Parcel[Model]
+    model: Parcel[Sealed[Model]]
     batch: Batch
     N: int
     seed: tuple[object, ...]
@@ -195,7 +195,7 @@ class DrawJob:
         return replace(self, model=self.model.light())
 
     def run(self) -> Drawn:
-        model = self.model.open(MODELS)
+        model = MODELS.get(self.model.key, lambda: self.model.open(Shelf(1)).open())
         return _drawn(model, self.batch, self.N, self.seed, self.device, again=self.again)
 
 
@@ -205,7 +205,7 @@ MODELS: Shelf[Model] = Shelf(2)
 def _each(model: Model, elements: Iterator[_Element], N: int, device: torch.device | str) -> Iterator[Drawn]:
     """Read where they are kept, else drawn: here, or by a crew."""
     crew = current()
-    parcel = None if crew is None else Parcel(digest(pickle.dumps(model, protocol=5)), model)
+    parcel = None if crew is None else sealed(model)
     asked: deque[_Element] = deque()  # in the order of their jobs, which are taken ahead of the results
 
     def job(one: _Element) -> DrawJob:

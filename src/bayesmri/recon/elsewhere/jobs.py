@@ -25,6 +25,7 @@ from bayesmri.physics.data_terms import DataTerm
 from bayesmri.recon.method import Method
 from bayesmri.recon.task import Task, drawn_samples, solved_slice, task_of
 from bayesmri.sampler import Stream
+from bayesmri.sealed import Sealed
 from bayesmri.statistics import Moments, Summary, merged
 
 Origin = Callable[[], KSpace]
@@ -69,7 +70,7 @@ class Find:
     """A slice from where its volume comes from, such as a file that this process sees as well."""
 
     origin: Origin
-    again: Parcel[Again]
+    again: Parcel[Sealed[Again]]
     volume: str
     s: int
     key: str
@@ -98,7 +99,7 @@ class SliceJob:
     keep: also their images. name: of the file, for people. again_too: x_μ is scanned once more.
     """
 
-    again: Parcel[Again]
+    again: Parcel[Sealed[Again]]
     piece: Parcel[Piece]
     s: int
     name: str
@@ -145,9 +146,9 @@ class SliceJob:
         return packed(found) | ({"kept": np.stack(kept)} if self.keep else {})
 
 
-def opened(again: Parcel[Again]) -> Method:
+def opened(again: Parcel[Sealed[Again]]) -> Method:
     """Made once for many jobs."""
-    return METHODS.get(again.key, lambda: again.open(Shelf(1))())
+    return METHODS.get(again.key, lambda: again.open(Shelf(1)).open()())
 
 
 def _on(method: Method, piece: Piece) -> Task:

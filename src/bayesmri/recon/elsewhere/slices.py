@@ -1,6 +1,5 @@
 """All slices of a volume from a crew, in their order."""
 
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,9 +13,10 @@ from bayesmri.bounds.left_out import N_FOLDS
 from bayesmri.machine.crew import Crew, Parcel, digest
 from bayesmri.physics.data_terms import Channels, DataTerm
 from bayesmri.posterior.rescans import Rescans
-from bayesmri.recon.elsewhere.jobs import Again, Find, Origin, SliceJob, key_of, piece_of, unpacked
+from bayesmri.recon.elsewhere.jobs import Find, Origin, SliceJob, key_of, piece_of, unpacked
 from bayesmri.recon.task import Task
 from bayesmri.sampler import Stream
+from bayesmri.sealed import sealed
 from bayesmri.statistics import Summary, blocks, merged
 
 
@@ -58,8 +58,7 @@ def far_slices(
 ) -> Iterator[Far]:
     """Every slice of the task. name: of the volume. origin: where others may read it. on_step: after every sample."""
     assert task.method.again is not None
-    content = pickle.dumps(task.method.again, protocol=5)
-    again: Parcel[Again] = Parcel(digest(content), task.method.again)
+    again = sealed(task.method.again)
     streams = asked.streams or ()
     volume = digest(name, again.key, task.factor, tuple(task.volume.shape))
 

@@ -88,6 +88,7 @@ def local_cluster(distributed: Any, n: int) -> Any:
         threads_per_worker=1,
         processes=True,
         dashboard_address=None,
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # pages of its health: any port, for this machine alone
         silence_logs=50,
         host="127.0.0.1",
     )

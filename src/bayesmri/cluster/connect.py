@@ -21,10 +21,14 @@ KINDS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf
 CONFIG = {
     # one job of a volume is heavy: nothing is taken from a busy worker, and no worker hoards
     "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.worker-saturation": 1.0,
     "distributed.scheduler.allowed-failures": 2,
     "distributed.comm.timeouts.connect": f"{WAIT:.0f}s",
     "distributed.admin.tick.limit": "60s",  # kernels hold a worker's loop for long without harm
     "distributed.worker.profile.enabled": False,
+    # what watches shares the cores with what works
+    "distributed.worker.memory.monitor-interval": "500ms",
+    "distributed.admin.system-monitor.interval": "5s",
 }
 
 
@@ -60,7 +64,8 @@ def hands(asked: Hands) -> Iterator[DaskCrew | None]:
 def _client(distributed: Any, asked: Hands, stack: ExitStack) -> Any:
     try:
         if asked.workers is not None:
-            return distributed.Client(stack.enter_context(local_cluster(distributed, asked.workers)))
+            cluster = stack.enter_context(local_cluster(distributed, asked.workers))
+            return distributed.Client(cluster, direct_to_workers=True)  # results need not pass the scheduler
         text = str(asked.cluster)
         if text.startswith(SCHEMES):
             client = distributed.Client(text, timeout=WAIT)

@@ -48,6 +48,7 @@ class DaskCrew:
     volumes: int = VOLUMES
     again: int = AGAIN
     lost: int = 0  # jobs that had to be sent again since their workers died
+    _asking: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def room(self) -> int:
@@ -56,31 +57,36 @@ class DaskCrew:
         return max(2, int(AHEAD * threads) + 1)
 
     def results(self, jobs: Iterable[Job]) -> Iterator[Any]:
-        """In their order; at most `room` jobs are out, and so many results in memory."""
+        """In their order; at most `room` jobs are out, and so many results in memory. Who asked first is served first:
+        a volume that was begun is finished before the next, and is written while others are in the making.
+        """
+        with self._lock:
+            self._asking += 1
+            priority = -self._asking
         out: deque[tuple[Job, Any]] = deque()
         try:
             room = self._asked(self.room)
             for job in jobs:
-                out.append((job, self._send(job.light())))
+                out.append((job, self._send(job.light(), priority)))
                 if len(out) >= room:
-                    yield self._result(*out.popleft())
+                    yield self._result(*out.popleft(), priority)
                     room = self._asked(self.room)
             while out:
-                yield self._result(*out.popleft())
+                yield self._result(*out.popleft(), priority)
         finally:
             for _, future in out:
                 future.release()
 
-    def _send(self, job: Job) -> Any:
-        return self._asked(lambda: self.client.submit(perform, job, pure=False))
+    def _send(self, job: Job, priority: int) -> Any:
+        return self._asked(lambda: self.client.submit(perform, job, pure=False, priority=priority))
 
-    def _result(self, job: Job, future: Any) -> Any:
+    def _result(self, job: Job, future: Any, priority: int) -> Any:
         killed = needed("distributed", extra="cluster", what="a cluster").KilledWorker
         for attempt in range(self.again + 1):
             try:
                 answer = self._asked(future.result)
                 if answer.lacks:
-                    future = self._send(job)
+                    future = self._send(job, priority)
                     answer = self._asked(future.result)
                 return _value(job, answer)
             except killed as error:
@@ -88,7 +94,7 @@ class DaskCrew:
                     self.lost += 1
                 if attempt == self.again:
                     raise ClusterError(_lost(job, error)) from error
-                future = self._send(job)
+                future = self._send(job, priority)
         raise AssertionError("every attempt returns or raises")
 
     def _asked(self, ask: Any) -> Any:

@@ -282,8 +282,11 @@ def _solved(
         elif on_step is not None and far is None:
             on_step()
         if task.method.error_head is not None:
-            again = one.rescans if streams is None or one.rescans is not None else task.rescans(D, x)
-            total.append(error_std(task.method.error_head, D, x, task.factor, spread, again, task.pad))
+            size = one.error_std
+            if size is None:
+                again = one.rescans if streams is None or one.rescans is not None else task.rescans(D, x)
+                size = error_std(task.method.error_head, D, x, task.factor, spread, again, task.pad)
+            total.append(size)
             check_finite("the size of the error", total[s], task.method, s)
     return _Solved(np.stack(images), *(np.stack(part) if part else None for part in (std, total))), sampled
 
@@ -303,7 +306,7 @@ def _far(
         return None
     fold = None if checker is None else folds(task.mask.cpu().numpy())
     again = streams is not None and task.method.error_head is not None
-    wanted = Asked(asked.samples, streams, fold, asked.keep_samples, asked.full_fov, again, asked.scale)
+    wanted = Asked(asked.samples, streams, fold, asked.keep_samples, asked.full_fov, again, asked.scale, asked.fast)
     return far_slices(crew, task, wanted, name=name, origin=origin, on_step=on_step)
 
 

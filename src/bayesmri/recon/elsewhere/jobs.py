@@ -1,10 +1,11 @@
 """One slice times one block of samples, as another process is asked for it.
 
     a slice at the mean of θ            x
-    the same without some of its lines  x₋
     its samples i … i + 7               their mean and spread, in double precision
+    the slice without some of its lines x₋
 
-All three are what this process would have made, bit by bit.
+The first two come as one job where the samples are the first, since both begin with the slice's sensitivities; where
+there are no others, with the size of its error too. All are what this process would have made, bit by bit.
 """
 
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from bayesmri.kspace import KSpace
 from bayesmri.machine.crew import Lacking, Parcel, Shelf, digest
 from bayesmri.machine.workers import one_thread
 from bayesmri.physics.data_terms import DataTerm
+from bayesmri.posterior.rescans import Rescans
+from bayesmri.recon.error_std import error_std
 from bayesmri.recon.method import Method
 from bayesmri.recon.task import Task, drawn_samples, solved_slice, task_of
 from bayesmri.sampler import Stream
@@ -94,9 +97,10 @@ class Find:
 @final
 @dataclass(frozen=True, eq=False)
 class SliceJob:
-    """lines: those to be used, a part of the mask; None for all. draws: indices of samples; None: at the mean of θ.
+    """lines: those to be used, a part of the mask; None for all. mean: at the mean of θ. draws: indices of samples.
 
-    keep: also their images. name: of the file, for people. again_too: x_μ is scanned once more.
+    keep: also their images. sized: the error's size too, by the method's head. name: of the file, for people.
+    again_too: x_μ is scanned once more.
     """
 
     again: Parcel[Sealed[Again]]
@@ -104,9 +108,11 @@ class SliceJob:
     s: int
     name: str
     lines: Tensor | None = None
+    mean: bool = False
     draws: range | None = None
     stream: Stream | None = None
     keep: bool = False
+    sized: bool = False
     again_too: bool = False
 
     @property
@@ -125,16 +131,27 @@ class SliceJob:
             if self.lines is not None:
                 return {"x": _numpy(task.scan().solve(0, self.lines))}
             D = TERMS.get(f"{self.again.key}/{self.piece.key}", lambda: task.begin(0))
-            return self._drawn(task, D) if self.draws is not None else self._solved(task, D)
+            found, summary, x, again = Arrays(), None, None, None
+            if self.mean:
+                x, std = solved_slice(task, D, self.s)
+                again = task.rescans(D, x) if self.again_too else None
+                found |= {"x": _numpy(x)} | ({} if std is None else {"std": std})
+            if self.draws is not None:
+                summary, kept = self._drawn(task, D, self.draws)
+                found |= packed(summary) | kept
+            if self.sized and x is not None and method.error_head is not None:
+                found |= self._size(task, D, x, summary, again)
+            elif again is not None:
+                found |= {name: _numpy(part) for name, part in again._asdict().items()}
+            return found
 
-    def _solved(self, task: Task, D: DataTerm) -> Arrays:
-        x, std = solved_slice(task, D, self.s)
-        again = {} if not self.again_too else task.rescans(D, x)._asdict()
-        return {"x": _numpy(x), **({} if std is None else {"std": std}), **{k: _numpy(v) for k, v in again.items()}}
+    def _size(self, task: Task, D: DataTerm, x: Tensor, summary: Summary | None, again: Rescans | None) -> Arrays:
+        head, std = task.method.error_head, None if summary is None else summary.X.std()
+        assert head is not None
+        return {"error_std": error_std(head, D, x, task.factor, std, again, task.pad)}
 
-    def _drawn(self, task: Task, D: DataTerm) -> Arrays:
+    def _drawn(self, task: Task, D: DataTerm, draws: range) -> tuple[Summary, Arrays]:
         assert self.stream is not None
-        assert self.draws is not None
         kept: list[NDArray[Any]] = []
 
         def summary(x: Tensor) -> Summary:
@@ -142,8 +159,8 @@ class SliceJob:
                 kept.append(_numpy(rss(x).float())[task.window])
             return Summary.of(x)
 
-        found = merged(map(summary, drawn_samples(task, D, self.stream, self.draws, self.s)))
-        return packed(found) | ({"kept": np.stack(kept)} if self.keep else {})
+        found = merged(map(summary, drawn_samples(task, D, self.stream, draws, self.s)))
+        return found, ({"kept": np.stack(kept)} if self.keep else {})
 
 
 def opened(again: Parcel[Sealed[Again]]) -> Method:

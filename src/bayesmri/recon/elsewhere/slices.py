@@ -23,7 +23,8 @@ from bayesmri.statistics import Summary, blocks, merged
 @dataclass(frozen=True, eq=False)
 class Asked:
     """What is wanted of every slice. N: samples, by the slices' streams. fold: of every line, which is left out with
-    which others; None: nothing is left out. keep: the samples' images. again: x_μ is scanned once more.
+    which others; None: nothing is left out. keep: the samples' images. again: x_μ is scanned once more. fast: σ̂ is
+    not simply that of the samples.
     """
 
     N: int = 0
@@ -33,6 +34,12 @@ class Asked:
     full_fov: bool = False
     again: bool = False
     scale: float | None = None
+    fast: bool = False
+
+    @property
+    def blocks(self) -> list[range]:
+        """Of samples."""
+        return blocks(self.N) if self.streams is not None else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +48,7 @@ class Far:
 
     D: its data term; of one that came back only z and mask. x: (Q, H, W). std: σ where the method predicts it.
     without: x₋ of every fold, None of an empty one. summary: of its samples; kept: their images (N, h, w).
-    rescans: of x_μ, where they were asked for.
+    error_std: the size of the error, where that was made on the way; else rescans: of x_μ, where they were asked for.
     """
 
     D: DataTerm
@@ -51,6 +58,7 @@ class Far:
     summary: Summary | None = None
     kept: NDArray[np.float32] | None = None
     rescans: Rescans | None = None
+    error_std: NDArray[np.float32] | None = None
 
 
 def far_slices(
@@ -59,7 +67,6 @@ def far_slices(
     """Every slice of the task. name: of the volume. origin: where others may read it. on_step: after every sample."""
     assert task.method.again is not None
     again = sealed(task.method.again)
-    streams = asked.streams or ()
     volume = digest(name, again.key, task.factor, tuple(task.volume.shape))
 
     def jobs() -> Iterator[SliceJob]:
@@ -67,13 +74,16 @@ def far_slices(
             piece = piece_of(task, s)
             key = key_of(piece)
             find = None if origin is None else Find(origin, again.light(), volume, s, key, asked.full_fov, asked.scale)
-            one = SliceJob(again, Parcel(key, piece, find), s, name)
-            yield replace(one, again_too=asked.again)
+            stream = None if asked.streams is None else asked.streams[s]
+            one = SliceJob(again, Parcel(key, piece, find), s, name, stream=stream, keep=asked.keep)
+            first, others = next(iter(asked.blocks), None), asked.blocks[1:]
+            sized = not others and not asked.fast
+            yield replace(one, mean=True, draws=first, sized=sized, again_too=asked.again)
             for lines in _lines(task, asked.fold):
                 if lines is not None:
                     yield replace(one, lines=lines)
-            for block in blocks(asked.N) if streams else ():
-                yield replace(one, draws=block, stream=streams[s], keep=asked.keep)
+            for block in others:
+                yield replace(one, draws=block)
 
     results = crew.results(jobs())
     for s in range(len(task.volume)):
@@ -96,8 +106,9 @@ def _slice(
         step(1)
     summary, kept = None, None
     if asked.streams is not None:
-        found = []
-        for block in blocks(asked.N):
+        found = [first]
+        step(len(asked.blocks[0]))
+        for block in asked.blocks[1:]:
             found.append(next(results))
             step(len(block))
         summary = merged(map(unpacked, found))
@@ -106,9 +117,10 @@ def _slice(
         on_step()
     z = (task.volume[s][None].to(device) / task.factor) * task.mask
     x, rescans = _tensor(first["x"]).to(device), None
-    if asked.again:
+    std, size = first.get("std"), first.get("error_std")
+    if asked.again and size is None:
         rescans = Rescans(*(_tensor(first[name]) for name in Rescans._fields)).to(device)
-    return Far(Channels(z, task.mask), x, first.get("std"), without, summary, kept, rescans)
+    return Far(Channels(z, task.mask), x, std, without, summary, kept, rescans, size)
 
 
 def _lines(task: Task, fold: NDArray[np.int64] | None) -> list[Tensor | None]:

@@ -1,6 +1,5 @@
 """Who does the work does not change a bit of it: any crew, any order, dead workers, a dead scheduler."""
 
-import json
 import os
 import pickle
 import random
@@ -22,7 +21,7 @@ import pytest
 import torch
 
 from bayesmri.checkpoint import load_model
-from bayesmri.cli import main, options
+from bayesmri.cli import main
 from bayesmri.cluster.connect import Hands, Jobs, hands, job_script, read_jobs
 from bayesmri.cluster.crew import DaskCrew
 from bayesmri.data.catalog import SourceConfig
@@ -300,31 +299,6 @@ class Killing:
 
     def say(self, text: str) -> None:
         pass
-
-
-def test_evaluate_calibrate_study_and_distill_take_workers(
-    scans: Path, models: Path, tmp_path: Path, crew: DaskCrew, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The commands themselves; the crew is the one that is there, since each would start its own."""
-    begun: list[Hands] = []
-
-    def there(asked: Hands) -> Any:
-        begun.append(asked)
-        return at_work(crew) if asked.workers else nullcontext()
-
-    monkeypatch.setattr(options, "hands", there)
-    data, wide = str(scans / "one.h5"), str(models / "wide.json")
-    common = ["--data", data, "--slices", "2", "--samples", "3"]
-    for n, extra in (("plain", []), ("far", ["--workers", "2"])):
-        assert main(["evaluate", *common, "--methods", f"tv,{wide}", "-o", str(tmp_path / f"{n}.json"), *extra]) == 0
-        study = ["study", "covariance", "--model", wide, "-o", str(tmp_path / n)]
-        assert main(["study", "kspace", "--model", wide, "--data", data, "--samples", "3", *study[4:], *extra]) == 0
-    assert sum(asked.workers == 2 for asked in begun) == 2
-    rows = [json.loads((tmp_path / f"{n}.json").read_text())["rows"] for n in ("plain", "far")]
-    for one, other in zip(*rows, strict=True):
-        assert {**one, "seconds": 0} == {**other, "seconds": 0}
-    one, other = (json.loads((tmp_path / n / "kspace.json").read_text()) for n in ("plain", "far"))
-    assert {k: v for k, v in one.items() if k != "provenance"} == {k: v for k, v in other.items() if k != "provenance"}
 
 
 def test_elements_of_distill_are_the_same_from_a_crew(scans: Path, models: Path, tmp_path: Path) -> None:

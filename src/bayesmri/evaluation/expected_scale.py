@@ -23,6 +23,7 @@ from bayesmri.evaluation.request import Request, Wanted
 from bayesmri.evaluation.table import check_masks, sampling_of
 from bayesmri.io.provenance import provenance
 from bayesmri.kspace import KSpace
+from bayesmri.machine.crew import ahead
 from bayesmri.metrics import CROP, Metrics, center_crop, volume_metrics
 from bayesmri.model import Model
 from bayesmri.physics.fourier import fft2c
@@ -31,7 +32,7 @@ from bayesmri.recon.crop import common_crop
 from bayesmri.recon.expectation import Told, expect
 from bayesmri.recon.files import Progress
 from bayesmri.recon.method import Method, make_method
-from bayesmri.recon.reconstruct import scan_of
+from bayesmri.recon.reconstruct import checked_slices, whole_task
 from bayesmri.recon.request import Options
 from bayesmri.recon.undersample import undersample
 
@@ -66,13 +67,13 @@ def judge(full: KSpace, path: Path, R: float, loaded: Loaded, request: Request) 
     mine = taken(full, loaded)
     sampled = undersample(mine, sampling_of(path, R, rules(request)))
     method = make_method(Options(model=loaded.model, device=request.device))
-    scan = scan_of(sampled, method)
-    checker = Checker.of(scan, sampled, method, sampled.header.recon_shape)
+    task = whole_task(sampled, method)
+    checker = Checker.of(task.scan(), sampled, method, sampled.header.recon_shape)
     u = _same_coils(method, mine, sampled)
     images, wrong = [], 0.0
-    for s in range(len(scan.z)):
-        x = scan.solve(s, scan.mask)
-        checker.add(s, x)
+    for s, one in enumerate(checked_slices(task, name=path.name)):
+        x = one.x * task.factor
+        checker.add(s, x, one.without)
         images.append(rss(x).cpu().numpy())
         if u is not None:
             wrong += float((fft2c(x).cpu() - u[s]).abs().double().square().sum())
@@ -201,11 +202,19 @@ def fit(loaded: Loaded, wanted: Wanted, *, progress: Progress | None = None) -> 
     with counted(progress, replace(request, models=("",) * wanted.repeats)) as advance:
         for i in range(wanted.repeats):
             volumes = Volumes(replace(request, seed=request.seed + i))
-            for path, full in volumes:
+
+            def judged(volume: tuple[Path, KSpace], request: Request = volumes.request) -> Case | str:
+                path, full = volume
                 try:
-                    cases.append(judge(full, path, R, loaded, volumes.request))
+                    return judge(full, path, R, loaded, request)
                 except (DataError, MaskError, ShapeError) as error:
-                    volumes.skipped.append(f"{path.name}: {error}")
+                    return f"{path.name}: {error}"
+
+            for found in ahead(judged, volumes):
+                if isinstance(found, Case):
+                    cases.append(found)
+                else:
+                    volumes.skipped.append(found)
                 advance()
             skipped |= dict.fromkeys(volumes.skipped)
     scale = fit_scale(cases, R)

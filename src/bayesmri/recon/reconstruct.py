@@ -235,14 +235,27 @@ def reconstruct(
 
 def scan_of(kspace: KSpace, method: Method, scale: float | None = None) -> Scan:
     """K-space as the method takes it, for those who ask more of it than an image."""
+    return whole_task(kspace, method, scale).scan()
+
+
+def whole_task(kspace: KSpace, method: Method, scale: float | None = None) -> Task:
+    """The same volume, of which the whole grid is shown."""
     grid = (kspace.z.shape[2], kspace.z.shape[3])
-    return Task.of(kspace, method, center_window(grid, grid), scale=scale).scan()
+    return Task.of(kspace, method, center_window(grid, grid), scale=scale)
+
+
+def checked_slices(task: Task, *, name: str) -> Iterator[Far]:
+    """Every slice at the mean of θ; where others make it, also without each fold of its outer lines."""
+    crew = current()
+    if crew is None or task.method.again is None:
+        return _means(task, together=False)
+    wanted = Asked(fold=folds(task.mask.cpu().numpy()))
+    return far_slices(crew, task, wanted, name=name, origin=None, on_step=None)
 
 
 def begin_slice(kspace: KSpace, method: Method, s: int) -> tuple[DataTerm, float]:
     """Slice s as the method takes it, in its scale, and the number of the volume that it was divided by."""
-    grid = (kspace.z.shape[2], kspace.z.shape[3])
-    task = Task.of(kspace, method, center_window(grid, grid))
+    task = whole_task(kspace, method)
     return task.begin(s), task.factor
 
 

@@ -31,12 +31,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Size:
-    """volumes of `slices` each for efficiency; tiny ones for overhead and memory; slices and kills for the last."""
+    """volumes of `slices` each for efficiency, half a minute of work for two workers at least: shorter runs measure how
+    long the last job keeps one of them waiting. tiny ones for overhead and memory; slices and kills for the last.
+    """
 
-    volumes: int = 3
+    volumes: int = 4
     slices: int = 4
     image: tuple[int, int] = (160, 160)
-    samples: int = 8
+    samples: int = 16
     tiny: int = 500
     killed_slices: int = 200
     kills: int = 10

@@ -62,6 +62,9 @@ class Mail:
                 out = []
         yield from self._some(out)
 
+    def stopped(self) -> Any:
+        return nullcontext()
+
     def _some(self, out: list[Job]) -> list[Any]:
         found: dict[int, Any] = {}
         for i in self.chance.sample(range(len(out)), len(out)):
@@ -280,6 +283,41 @@ def test_the_death_of_a_scheduler_leaves_what_is_finished(many: Path, models: Pa
     made = reconstruct_folder([many], out, batch)
     assert made["finished_before"] == len(finished)
     assert made["done"] == 3 - len(finished)
+
+
+def test_ctrl_c_ends_a_run_and_its_workers(many: Path, models: Path, tmp_path: Path) -> None:
+    """It reaches every process of the terminal; the command does not wait for the volumes in the making."""
+    out = tmp_path / "out"
+    words = ["recon", str(many), "-o", str(out), "--model", str(models / "two.json"), "--acceleration", "4"]
+    words = [sys.executable, "-m", "bayesmri", *words, "--samples", "4000", "--workers", "1"]
+    run = subprocess.Popen(words, start_new_session=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    try:
+        until = time.monotonic() + 60
+        while not out.exists() and time.monotonic() < until:
+            time.sleep(0.1)
+        time.sleep(2)
+        os.killpg(run.pid, signal.SIGINT)
+        said = run.communicate(timeout=60)[1]
+    finally:
+        run.kill()
+        run.wait()
+    assert run.returncode == 130
+    assert "interrupted" in said
+    assert "Traceback" not in said
+    assert not list(out.rglob("*.h5"))
+    until = time.monotonic() + 30
+    while left(run.pid) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not left(run.pid)
+
+
+def left(session: int) -> bool:
+    """Whether any process of a session is there."""
+    try:
+        os.killpg(session, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 class Killing:

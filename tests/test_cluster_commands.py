@@ -41,6 +41,9 @@ class Counted:
 
         return self.crew.results(counted())
 
+    def stopped(self) -> Any:
+        return self.crew.stopped()
+
 
 @pytest.fixture
 def far(crew: DaskCrew, monkeypatch: pytest.MonkeyPatch) -> Counted:

@@ -96,6 +96,7 @@ def local_cluster(distributed: Any, n: int) -> Any:
         scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # pages of its health: any port, for this machine alone
         silence_logs=50,
         host="127.0.0.1",
+        preload=["bayesmri.cluster.deaf"],
     )
 
 

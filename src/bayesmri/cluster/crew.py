@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -49,6 +50,8 @@ class DaskCrew:
     again: int = AGAIN
     lost: int = 0  # jobs that had to be sent again since their workers died
     _asking: int = 0
+    _out: set[Any] = field(default_factory=set)
+    _stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def room(self) -> int:
@@ -75,19 +78,46 @@ class DaskCrew:
                 yield self._result(*out.popleft(), priority)
         finally:
             for _, future in out:
+                self._out.discard(future)
                 future.release()
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Inside, all who wait for a result get an error instead, and nobody is given a job."""
+        with self._lock:
+            self._stopped, out = True, list(self._out)
+        try:
+            with suppress(Exception):  # a scheduler that is gone has told them already
+                self.client.cancel(out, force=True)
+            yield
+        finally:
+            with self._lock:
+                self._stopped = False
+
     def _send(self, job: Job, priority: int) -> Any:
-        return self._asked(lambda: self.client.submit(perform, job, pure=False, priority=priority))
+        with self._lock:
+            if self._stopped:
+                raise ClusterLostError("the work of the cluster was given up")
+            future = self._asked(lambda: self.client.submit(perform, job, pure=False, priority=priority))
+            self._out.add(future)
+        return future
 
     def _result(self, job: Job, future: Any, priority: int) -> Any:
         killed = needed("distributed", extra="cluster", what="a cluster").KilledWorker
+
+        def answered() -> Answer:
+            try:
+                answer: Answer = self._asked(future.result)
+                return answer
+            finally:
+                self._out.discard(future)
+
         for attempt in range(self.again + 1):
             try:
-                answer = self._asked(future.result)
+                answer = answered()
                 if answer.lacks:
                     future = self._send(job, priority)
-                    answer = self._asked(future.result)
+                    answer = answered()
                 return _value(job, answer)
             except killed as error:
                 with self._lock:

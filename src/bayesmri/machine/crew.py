@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar, final
@@ -46,6 +46,10 @@ class Crew(Protocol):
         """Of every job, in their order; jobs are taken as there is room for them."""
         ...
 
+    def stopped(self) -> AbstractContextManager[None]:
+        """Inside, all who wait for a result get an error instead."""
+        ...
+
 
 _crew: ContextVar[Crew | None] = ContextVar("crew", default=None)
 
@@ -80,8 +84,11 @@ def ahead(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Res
                 yield begun.popleft().result()
         while begun:
             yield begun.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    except BaseException:  # Ctrl-C does not wait for volumes that are in the making
+        with crew.stopped():
+            pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    pool.shutdown()
 
 
 class Lacking(Exception):  # noqa: N818  a question, not a fault: what is lacking is sent

@@ -216,3 +216,16 @@ def test_the_lines_of_python_in_the_readme_run(
     monkeypatch.chdir(tmp_path)
     exec(compile(lines, "README.md", "exec"), {})
     assert "tdv-r4 (1, 48, 40)" in capsys.readouterr().out
+
+
+def test_the_numbers_of_scale_are_those_that_were_printed() -> None:
+    spec = importlib.util.spec_from_file_location("scale_script", ROOT / "scripts" / "scale.py")
+    assert spec is not None
+    assert spec.loader is not None
+    scale = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(scale)
+    page, found = scale.PAGE.read_text(encoding="utf-8"), json.loads(scale.KEPT.read_text(encoding="utf-8"))
+    assert scale.renewed(page, found) == page, "run scripts/scale.py"
+    assert f"efficiency of {found['cluster_efficiency_2']:.2f}" in " ".join(page.split())
+    with pytest.raises(ValueError, match="wants one block"):
+        scale.renewed("", found)

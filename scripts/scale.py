@@ -54,7 +54,7 @@ def cluster(found: Mapping[str, Any]) -> str:
         f"does in {one:.0f} s, an efficiency of {share:.2f}; {found['batch_volumes']} tiny volumes in one run, memory "
         f"of the last tenth {memory:.2f} of the first; {found['batch_overhead_seconds']:.2f} s a volume beside its "
         f"reconstruction, where a single command takes {found['command_seconds']:.1f} s in all; "
-        f"{found['cluster_workers_killed']} workers killed in 200 slices, {lost} volumes lost and {other} datasets "
+        f"{found['cluster_workers_killed']} workers killed in 200 slices, {lost} volume lost and {other} bit "
         "different."
     )
 

@@ -96,7 +96,7 @@ def distill(
     print(f"{made['parameters']} parameters in {made['seconds']:.0f} s on {made['device']}, loss {made['loss']:.3f}")
     if what == "error":
         print(
-            f"on {made['judged']:.0f} slices kept out: error {made['unscaled']:.2f} times what was expected before "
-            f"scaling; rank correlation {made['rho']:.2f} (std of the draws: {made['rho_std']:.2f})"
+            f"on {made['judged']:.0f} slices kept out: error {made['ratio']:.2f} times what is expected, "
+            f"rank correlation {made['rho']:.2f} (std of the draws: {made['rho_std']:.2f})"
         )
     print_wrote(made["outputs"])

@@ -260,6 +260,10 @@ def test_bounds_of_the_expected_error_are_kept_apart(tmp_path: Path, capsys: pyt
     (plain,), (of_error,) = model.calibrations, model.error_calibrations
     assert (plain.setting.samples, of_error.setting.samples) == (2, 0)
     assert told["of"] == "error"
+    assert main(["models", str(tmp_path / "model.json")]) == 0
+    card = capsys.readouterr().out
+    assert " (std + 0.3 % of the maximum) for random masks, 1 coil, 2 samples" in card
+    assert " (typical error + 0.3 % of the maximum) for random masks, 1 coil, no samples" in card
     assert of_error.coverage >= 0.8
     kspace = undersample(read_kspace(tmp_path / "heads" / "head0.h5"), Sampling(2, seed=1))
     found = bayesmri.reconstruct(kspace, model)

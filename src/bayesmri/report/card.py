@@ -82,7 +82,7 @@ def sections(model: Shipped) -> list[tuple[str, list[Line]]]:
     """Titles with their (key, value) lines; what the card does not know is left out."""
     found = [
         (f"{model.name}", _what(model)),
-        ("Error bounds", [_bound(found) for found in model.record.get("calibration") or ()]),
+        ("Error bounds", _bounds(model.record)),
         ("Results", _results(model.card.get("results") or {})),
         ("Training", _training(model.card)),
         ("Data", _data(model.card.get("data") or {})),
@@ -144,18 +144,24 @@ def _results(results: Mapping[str, Any]) -> list[Line]:
     return lines
 
 
-def _bound(found: Mapping[str, Any]) -> Line:
+def _bounds(record: Mapping[str, Any]) -> list[Line]:
+    """Of σ̂, and of the typical error."""
+    of = {"calibration": "std", "error_calibration": "typical error"}
+    return [_bound(found, what) for key, what in of.items() for found in record.get(key) or ()]
+
+
+def _bound(found: Mapping[str, Any], what: str) -> Line:
     """One calibrated bound: where it holds, its formula, and what it was made of."""
     setting = found["setting"]
     least, most = setting["arrays"]
     arrays = f"{most} coil{'s' * (most != 1)}" if least == most else f"{least} to {most} coils"
-    drawn = f"{setting['samples']} samples{' of the fast route' if setting['fast'] else ''}"
+    drawn = f"{setting['samples'] or 'no'} samples{' of the fast route' if setting['fast'] else ''}"
     where = f"{percent(found['level'])} % at R = {setting['acceleration']:g}"
     capped = "" if found["cap"] == 1 else f", no subject counting with more than {100 * found['cap']:.3g} % missed"
     middle = f", middle slice{'s' * (found['slices'] != 1)}" if found.get("slices") else ""
     held = "" if found["held_out"] is None else f", {100 * found['held_out']:.1f} % of those left out in turn"
     return where, (
-        f"{found['factor']:.3g} (std + {100 * found['floor']:.3g} % of the maximum) for {setting['mask']} masks, "
+        f"{found['factor']:.3g} ({what} + {100 * found['floor']:.3g} % of the maximum) for {setting['mask']} masks, "
         f"{arrays}, {drawn}; held for {100 * found['coverage']:.1f} % of the pixels ({found['region']}{middle}) of "
         f"{found['subjects']} subjects{held}{capped}"
     )

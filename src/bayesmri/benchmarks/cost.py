@@ -1,8 +1,8 @@
 """What a volume costs, fitted to measurements on this machine and checked at other sizes.
 
-    core-seconds = slices [ (1 + N) P (a + b Q) + d P Q ] + e,   P = H W pixels, Q coils, N samples
+    core-seconds = slices [ K P (a + b Q) + d P Q ] + e,   P = H W pixels, Q coils, K reconstructions of a slice
 
-a: ∇R, b: coils in the data term, d: sensitivities, e: reading, writing and the rest of a volume. Volumes of fewer than
+K = 1 without samples; with N samples 1 + N and two more for the typical error. a: ∇R, b: coils in the data term, d: sensitivities, e: reading, writing and the rest of a volume. Volumes of fewer than
 eight central lines cost more, since sensitivities are refined for them, and those that take two sets of them.
 """
 
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from scipy.optimize import nnls
 
+from bayesmri.posterior.rescans import RESCANS
 from bayesmri.recon.acquisition import Sampling
 from bayesmri.recon.batch.folder import Batch, reconstruct_folder
 from bayesmri.recon.files import PhantomRequest, simulate_file
@@ -37,8 +38,8 @@ class Work:
 
     @property
     def terms(self) -> list[float]:
-        P, draws = math.prod(self.shape), 1 + self.samples
-        return [self.slices * draws * P, self.slices * draws * P * self.coils, self.slices * P * self.coils, 1.0]
+        P, K = math.prod(self.shape), 1 + self.samples + (RESCANS if self.samples else 0)
+        return [self.slices * K * P, self.slices * K * P * self.coils, self.slices * P * self.coils, 1.0]
 
     @property
     def bytes_read(self) -> float:

@@ -2,8 +2,9 @@
 
     core-seconds = slices [ K P (a + b Q) + d P Q ] + e,   P = H W pixels, Q coils, K reconstructions of a slice
 
-K = 1 without samples; with N samples 1 + N and two more for the typical error. a: ∇R, b: coils in the data term, d: sensitivities, e: reading, writing and the rest of a volume. Volumes of fewer than
-eight central lines cost more, since sensitivities are refined for them, and those that take two sets of them.
+K = 1 without samples; with N samples 1 + N and two more for the typical error. a: ∇R, b: coils in the data term, d:
+sensitivities, e: reading, writing and the rest of a volume. Volumes of fewer than eight central lines cost more, since
+sensitivities are refined for them, and those that take two sets of them.
 """
 
 import math

@@ -32,7 +32,7 @@ def test_batches_go_to_the_device_and_maps_come_back(monkeypatch: pytest.MonkeyP
     seen: list[set[str]] = []
     moved: list[object] = []
 
-    def draw(model: object, batch: Batch, N: int, rng: torch.Generator) -> Drawn:
+    def draw(model: object, batch: Batch, N: int, rng: torch.Generator, *, again: bool) -> Drawn:
         seen.append({t.device.type for t in (batch.z, batch.mask, batch.Y)})
         assert rng.device.type == "cpu"
         return maps(len(batch.z))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from bayesmri.cli.output import print_json
+from bayesmri.cli.output import print_json, print_wrote
 
 
 def curves(
@@ -37,4 +37,4 @@ def curves(
         print_json(numbers)
         return
     print(text)
-    print(f"wrote {output.with_suffix('.png')}, {output.with_suffix('.json')}")
+    print_wrote([output.with_suffix(".png"), output.with_suffix(".json")])

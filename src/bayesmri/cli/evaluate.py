@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from bayesmri.bounded import one_line
 from bayesmri.cli.options import SCAN, WORKERS, Out, Scan, Whole, Workers
 from bayesmri.cli.output import count, print_json, print_messages
 from bayesmri.cli.progress import progress
@@ -101,7 +102,7 @@ def evaluate(
     table = means(result["rows"])
     print(text(table))
     print(volumes_line(table))
-    written = ", ".join(str(output.with_suffix(ending)) for ending in ENDINGS)
+    written = ", ".join(one_line(output.with_suffix(ending), limit=4096) for ending in ENDINGS)
     print(f"wrote {written}: {len(result['rows'])} rows")
 
 

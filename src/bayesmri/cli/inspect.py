@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bayesmri.bounded import one_line
 from bayesmri.cli.options import LAYOUT, SOURCE, Layout, Source
 from bayesmri.cli.output import print_json
 from bayesmri.io.inspect import Inspection, inspect_file
@@ -71,7 +72,7 @@ def _print(found: Inspection) -> None:
         rows["truth"] = "in the file" if found.has_truth else "none in the file"
     rows["geometry"] = "affine known" if found.has_affine else "no position in space"
     rows |= {key: value for key, value in found.facts.items() if key not in rows}
-    print(found.file)
+    print(one_line(found.file))
     width = max(map(len, rows))
     for key, value in rows.items():
         print(f"  {key:<{width}}  {value}")

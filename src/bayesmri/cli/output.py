@@ -55,10 +55,11 @@ def print_metrics(metrics: Mapping[str, Mapping[str, float]]) -> None:
     """One row per method: PSNR, SSIM, NMSE."""
     if not metrics:
         return
-    width = max(len("method"), *map(len, metrics))
+    names = {name: one_line(name) for name in metrics}
+    width = max(len("method"), *map(len, names.values()))
     print(f"{'method':<{width}}  PSNR/dB    SSIM      NMSE")
     for name, row in metrics.items():
-        print(f"{name:<{width}}  {row['psnr']:7.2f}  {row['ssim']:6.4f}  {row['nmse']:8.5f}")
+        print(f"{names[name]:<{width}}  {row['psnr']:7.2f}  {row['ssim']:6.4f}  {row['nmse']:8.5f}")
 
 
 def sampling_line(facts: Mapping[str, Any]) -> str:

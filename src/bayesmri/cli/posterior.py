@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from bayesmri.bounded import one_line
 from bayesmri.cli.options import Whole
 from bayesmri.cli.output import print_json
 from bayesmri.cli.progress import progress
@@ -72,7 +73,9 @@ def posterior(
             f"{_balance(made['own'])}"
         )
     for row in made["rows"]:
-        print(f"beta {row['beta']:g}: mean entropy {row['entropy']:.2f}{_balance(row)}, wrote {row['output']}")
+        print(
+            f"beta {row['beta']:g}: mean entropy {row['entropy']:.2f}{_balance(row)}, wrote {one_line(row['output'])}"
+        )
 
 
 def _balance(row: Mapping[str, Any]) -> str:

@@ -50,7 +50,7 @@ def _lines(total: int, title: str, unit: str) -> Iterator[Callable[[], None]]:
         if now - said >= SECONDS_BETWEEN_LINES and done < total:
             said = now
             left = f", about {(now - first) / (done - 1) * (total - done):.0f} s left" if done > 1 else ""
-            print(f"{title}: {done}/{total} {unit}{left}", file=sys.stderr, flush=True)
+            print(f"{one_line(title)}: {done}/{total} {unit}{left}", file=sys.stderr, flush=True)
 
     yield advance
 

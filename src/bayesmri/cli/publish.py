@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from bayesmri.bounded import one_line
 from bayesmri.cli.output import print_json, print_wrote
 from bayesmri.evaluation.request import Publication
 
@@ -56,4 +57,4 @@ def publish(
         print_json(made)
         return
     print_wrote(made["outputs"])
-    print(f"{made['bytes'] / 1e6:.2f} MB of weights; read the card with bayesmri models {made['outputs'][0]}")
+    print(f"{made['bytes'] / 1e6:.2f} MB of weights; read the card with bayesmri models {one_line(made['outputs'][0])}")

@@ -252,10 +252,11 @@ def recon(
         print_json(made)
         return 0
     print(f"{one_line(made['file'])}: {count(made['slices'], 'slice')}, {sampling_line(made)}")
-    print(f"reconstructed by {made['method']} in {made['seconds']:.1f} s{samples_words(made)}")
+    print(f"reconstructed by {one_line(made['method'])} in {made['seconds']:.1f} s{samples_words(made)}")
     if "model_file" in made:
         known = made["model_file"]
-        print(f"model {known['name']}, {known['place']}, sha256 {known['sha256'][:12]}…")
+        place = one_line(known["place"], limit=4096)
+        print(f"model {one_line(known['name'])}, {place}, sha256 {known['sha256'][:12]}…")
     if "tuned" in made:
         print(tuned_line(made["tuned"]))
     if "expected" in made:

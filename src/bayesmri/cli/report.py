@@ -53,4 +53,4 @@ def report(
         return
     samples = f", {count(made['samples_shown'], 'sample')} of each" if made["samples_shown"] else ""
     print(f"{one_line(made['file'])}: {count(made['slices_shown'], 'slice')}{samples}")
-    print(f"wrote {made['output']} ({made['bytes'] / 1e6:.1f} MB)")
+    print(f"wrote {one_line(made['output'], limit=4096)} ({made['bytes'] / 1e6:.1f} MB)")

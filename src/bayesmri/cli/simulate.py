@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from bayesmri.bounded import one_line
 from bayesmri.cli.options import Out, Whole, parse_shape
 from bayesmri.cli.output import count, print_json, print_messages, print_removed
 from bayesmri.cli.progress import progress
@@ -78,7 +79,8 @@ def simulate(
         print_json(made)
     else:
         H, W = made["shape"]
-        print(f"{output}: {count(made['slices'], 'slice')}, {count(made['coils'], 'coil')}, {H} x {W}, fully sampled")
+        facts = f"{count(made['slices'], 'slice')}, {count(made['coils'], 'coil')}, {H} x {W}, fully sampled"
+        print(f"{one_line(output, limit=4096)}: {facts}")
 
 
 def _source(

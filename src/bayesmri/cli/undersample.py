@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from bayesmri.bounded import one_line
 from bayesmri.cli.options import LAYOUT, SOURCE, Layout, Out, Source, Whole
 from bayesmri.cli.output import print_json, print_messages, print_removed, sampling_line
 from bayesmri.recon.acquisition import RULES, Sampling
@@ -80,4 +81,4 @@ def undersample(
     if json:
         print_json(made)
     else:
-        print(f"{output}: {sampling_line(made)}")
+        print(f"{one_line(output, limit=4096)}: {sampling_line(made)}")

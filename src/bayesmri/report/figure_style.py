@@ -35,6 +35,7 @@ def write(made: Figure, path: Path) -> None:
     with warnings.catch_warnings():
         # matplotlib looks at the clock: on a busy machine the best place of a legend takes it a second
         warnings.filterwarnings("ignore", message='Creating legend with loc="best" can be slow')
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # of names in other scripts
         made.savefig(path, format="png", dpi=DPI, facecolor="white")
 
 

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from warnings import catch_warnings, filterwarnings
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesmri.bounded import one_line, printable
 from bayesmri.bounds.bound import percent
 from bayesmri.errors import ShapeError
 from bayesmri.io.atomic import atomic_path, check_values
@@ -66,7 +68,8 @@ def panel(path: Path, images: Sequence[Tile], *, pixel_aspect: float = 1.0, warn
             raise ShapeError(f"got an image {image.shape} for {title!r}, expected (h, w)")
         check_values(title.split("\n")[0], image)
     figure = _figure(images, window(images[0][1]), pixel_aspect, warnings)
-    with atomic_path(path) as temporary:
+    with atomic_path(path) as temporary, catch_warnings():
+        filterwarnings("ignore", message="Glyph .* missing from font")  # of names in scripts that it has no letters of
         figure.savefig(temporary, format="png", dpi=DPI, facecolor="white")
 
 
@@ -92,8 +95,9 @@ def comparison(
     tiles: list[Tile] = []
     if truth is not None:
         tiles.append(("Truth\nfully sampled", truth, GREY))
+    shown = {name: one_line(name) for name in estimates}
     for name, image in estimates.items():
-        tiles.append((f"{name}\n{_caption(known[name])}" if name in known else name, image, GREY))
+        tiles.append((f"{shown[name]}\n{_caption(known[name])}" if name in known else shown[name], image, GREY))
     if std is not None:
         style = std_style(std[0], window(tiles[0][1] if tiles else std[0]))
         origin = f"{'predicted from' if predicted else 'of'} {std[1]} samples" if std[1] else "predicted"
@@ -107,7 +111,7 @@ def comparison(
     if truth is not None and estimates:
         error = np.abs(list(estimates.values())[-1] - truth)
         style = replace(style, label=ERROR) if bound is not None else error_style(error, window(truth))
-        tiles.append((f"Error ×{style.scale:g}\n|{list(estimates)[-1]} − truth|", error, style))
+        tiles.append((f"Error ×{style.scale:g}\n|{list(shown.values())[-1]} − truth|", error, style))
     return tiles
 
 
@@ -156,7 +160,7 @@ def _figure(images: Sequence[Tile], white: float, pixel_aspect: float, warnings:
     widths = [tile * aspect for aspect in aspects]
     bars = [GAP + BAR + BAR_TEXT if style.label else 0.0 for _, _, style in images]
     total = 2 * MARGIN + sum(widths) + sum(bars) + GAP * (len(images) - 1)
-    lines = caption_lines(warnings, round((total - 2 * MARGIN) / LETTER))
+    lines = caption_lines(list(map(printable, warnings)), round((total - 2 * MARGIN) / LETTER))
     foot = MARGIN + LINE * len(lines)
     height = MARGIN + tile + HEAD + foot
     from matplotlib.figure import Figure  # it costs 0.3 s, which results without pictures need not pay
@@ -191,7 +195,7 @@ def caption_lines(warnings: Sequence[str], width: int) -> list[str]:
 
 def _title(axes: "Axes", title: str, up: float) -> None:
     """Bold first line, small second, in the space `up` (in heights of the image) above it."""
-    first, _, rest = title.partition("\n")
+    first, _, rest = printable(title).partition("\n")
     inside = axes.transAxes
     # parse_math: names of files may hold a $
     axes.text(0, 1 + 0.66 * up, first, transform=inside, fontsize=12, weight="bold", va="center", parse_math=False)

@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
+from bayesmri.cli import main
 from bayesmri.errors import FormatError
 from bayesmri.io.formats import read
 from reader_files import write_dicom
@@ -88,6 +89,22 @@ def test_a_bomb_is_refused_before_it_is_unpacked(
     finally:
         tracemalloc.stop()
     assert "\n" not in str(caught.value)
+
+
+def test_looking_for_names_and_sending_refuse_a_bomb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = deflated(tmp_path)
+    monkeypatch.setenv("BAYESMRI_MAX_BYTES", str(BUDGET))
+    for words in (
+        ["inspect", "--privacy", str(path)],
+        ["send", str(path), "--to", "127.0.0.1:9"],
+        ["send", str(path), "--web", "http://127.0.0.1:9/dicom-web"],
+    ):
+        assert main(words) == 2
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1
+        assert "claims" in told, (words, told)
 
 
 def test_an_honest_deflated_file_is_read(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from bayesmri.errors import ConfigError, NetworkError
 from bayesmri.io.guard import damaged_as_format_error, one_line
+from bayesmri.io.integrity.inflate import check_deflate
 from bayesmri.io.pacs.address import parse_address
 from bayesmri.machine.optional import needed
 
@@ -85,6 +86,7 @@ def _contexts(paths: Sequence[Path]) -> list[tuple[str, str]]:
 
 
 def _read(path: Path, **how: bool) -> Any:
+    check_deflate(path)
     return needed("pydicom", extra="dicom", what="DICOM").dcmread(path, **how)
 
 

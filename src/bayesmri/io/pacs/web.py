@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from bayesmri.errors import ConfigError, NetworkError
 from bayesmri.io.guard import damaged_as_format_error, one_line
+from bayesmri.io.integrity.inflate import check_deflate
 from bayesmri.machine.optional import needed
 
 BYTES = 64 * 2**20  # of one request, or one file
@@ -89,4 +90,5 @@ def _parts(paths: Sequence[Path]) -> list[list[Path]]:
 
 def _read(path: Path) -> Any:
     with damaged_as_format_error(path):
+        check_deflate(path)
         return needed("pydicom", extra="dicom", what="DICOM").dcmread(path)

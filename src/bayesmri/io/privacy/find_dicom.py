@@ -6,6 +6,7 @@ from typing import Any
 
 from bayesmri.io.dicom_frames import dicom_files, is_dicom, pydicom_module, quiet
 from bayesmri.io.guard import damaged_as_format_error, is_folder
+from bayesmri.io.integrity.inflate import check_deflate
 from bayesmri.io.privacy.finding import MOST, Finding, finding
 
 IDENTIFIES = frozenset({
@@ -37,6 +38,7 @@ def in_dicom(path: Path) -> list[Finding]:
     for file in dicom_files(path) if is_folder(path) else [path]:
         if len(found) < MOST and is_dicom(file):
             with damaged_as_format_error(file), quiet():
+                check_deflate(file)
                 head = pydicom_module().dcmread(file, stop_before_pixels=True)
                 found |= dict.fromkeys(_of(head))
     return list(found)[:MOST]

@@ -18,7 +18,7 @@ from bayesmri.io.atomic import TEMPORARY
 from fault_tools import Bench, Ended, Row, good, run
 
 TOKEN = "a-token-for-the-campaign"
-SECONDS = 60.0
+SECONDS = 300.0  # a busy machine is no fault
 
 
 class Server:
@@ -180,7 +180,7 @@ def kill_stream_client(bench: Bench) -> Row:
         good(run(stream_words(folder, address)))
         most = time.monotonic() - began
         whole = (folder / "out.h5").read_bytes()
-        for _ in range(bench.n(2, 20)):
+        for _ in range(bench.n(1, 20)):
             wait = bench.rng.uniform(0, most)
             killed = run(stream_words(folder, address), kill_after=wait)
             kept = (folder / "out.h5").read_bytes() == whole

@@ -181,7 +181,7 @@ def kill_train(bench: Bench) -> Row:
         out = bench.home / "again"
         shutil.rmtree(out, ignore_errors=True)
         words = ["train", str(bench.home / "tiny.toml"), "-o", str(out), "--resume"]
-        for _ in range(bench.n(5, 30)):
+        for _ in range(bench.n(3, 30)):
             ended = run(words, kill_at=bench.rng.randrange(5, 60))
             row.tracebacks += ended.traceback
             if ended.code == 0:

@@ -92,11 +92,18 @@ class ErrorHead(nn.Module):
 
         variance: of the draws' images, (B, H, W); None without draws.
         """
+        return self.total(self.rest(seen, rescans), variance, again=rescans is not None)
+
+    def rest(self, seen: Evidence, rescans: Rescans | None = None) -> Tensor:
+        """s, (B, H, W), before it is scaled."""
         inputs, t = features(seen, rescans)
         said = self.voice(rescans)(inputs)
-        s2 = (t * torch.exp(said.clamp(-RANGE, 1.0)))[:, 0].square()
-        total = s2 if variance is None else s2 + variance
-        return (self.config.scale if rescans is None else self.config.scale_again) * total.sqrt()
+        return (t * torch.exp(said.clamp(-RANGE, 1.0)))[:, 0]
+
+    def total(self, s: Tensor, variance: Tensor | None, *, again: bool) -> Tensor:
+        """σ_total of that, whoever found it. again: with rescans."""
+        total = s.square() if variance is None else s.square() + variance
+        return (self.config.scale_again if again else self.config.scale) * total.sqrt()
 
 
 def features(seen: Evidence, rescans: Rescans | None = None) -> tuple[Tensor, Tensor]:

@@ -32,7 +32,7 @@ from bayesmri.recon.choice import chosen
 from bayesmri.recon.crop import common_crop, crop_to
 from bayesmri.recon.elsewhere.jobs import Origin
 from bayesmri.recon.elsewhere.slices import Asked, Far, far_slices
-from bayesmri.recon.error_std import error_std
+from bayesmri.recon.error_std import error_std, unseen
 from bayesmri.recon.grid import encoded, padding, turned_back
 from bayesmri.recon.method import Method, make_method
 from bayesmri.recon.request import Options
@@ -295,11 +295,10 @@ def _solved(
         elif on_step is not None and far is None:
             on_step()
         if task.method.error_head is not None:
-            size = one.error_std
-            if size is None:
-                again = one.rescans if streams is None or one.rescans is not None else task.rescans(D, x)
-                size = error_std(task.method.error_head, D, x, task.factor, spread, again, task.pad)
-            total.append(size)
+            head, again, rest = task.method.error_head, streams is not None, one.unseen
+            if rest is None:
+                rest = unseen(head, D, x, task.rescans(D, x) if again else None)
+            total.append(error_std(head, rest, spread, task.factor, task.pad, again=again))
             check_finite("the size of the error", total[s], task.method, s)
     return _Solved(np.stack(images), *(np.stack(part) if part else None for part in (std, total))), sampled
 
@@ -319,7 +318,7 @@ def _far(
         return None
     fold = None if checker is None else folds(task.mask.cpu().numpy())
     again = streams is not None and task.method.error_head is not None
-    wanted = Asked(asked.samples, streams, fold, asked.keep_samples, asked.full_fov, again, asked.scale, asked.fast)
+    wanted = Asked(asked.samples, streams, fold, asked.keep_samples, asked.full_fov, again, asked.scale)
     return far_slices(crew, task, wanted, name=name, origin=origin, on_step=on_step)
 
 

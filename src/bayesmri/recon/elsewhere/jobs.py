@@ -23,8 +23,7 @@ from bayesmri.kspace import KSpace
 from bayesmri.machine.crew import Lacking, Parcel, Shelf, digest
 from bayesmri.machine.workers import one_thread
 from bayesmri.physics.data_terms import DataTerm
-from bayesmri.posterior.rescans import Rescans
-from bayesmri.recon.error_std import error_std
+from bayesmri.recon.error_std import unseen
 from bayesmri.recon.method import Method
 from bayesmri.recon.task import Task, drawn_samples, solved_slice, task_of
 from bayesmri.sampler import Stream
@@ -99,8 +98,7 @@ class Find:
 class SliceJob:
     """lines: those to be used, a part of the mask; None for all. mean: at the mean of θ. draws: indices of samples.
 
-    keep: also their images. sized: the error's size too, by the method's head. name: of the file, for people.
-    again_too: x_μ is scanned once more.
+    keep: also their images. name: of the file, for people. again_too: x_μ is scanned once more, for the error's size.
     """
 
     again: Parcel[Sealed[Again]]
@@ -112,7 +110,6 @@ class SliceJob:
     draws: range | None = None
     stream: Stream | None = None
     keep: bool = False
-    sized: bool = False
     again_too: bool = False
 
     @property
@@ -131,26 +128,16 @@ class SliceJob:
             if self.lines is not None:
                 return {"x": _numpy(task.scan().solve(0, self.lines))}
             D = TERMS.get(f"{self.again.key}/{self.piece.key}", lambda: task.begin(0))
-            found, summary, x, again = Arrays(), None, None, None
+            found = Arrays()
             if self.mean:
                 x, std = solved_slice(task, D, self.s)
-                again = task.rescans(D, x) if self.again_too else None
                 found |= {"x": _numpy(x)} | ({} if std is None else {"std": std})
-            if self.draws is not None:
-                summary, kept = self._drawn(task, D, self.draws)
-                found |= packed(summary) | kept
-            if self.sized and x is not None and method.error_head is not None:
-                found |= self._size(task, D, x, summary, again)
-            elif again is not None:
-                found |= {name: _numpy(part) for name, part in again._asdict().items()}
-            return found
+                if method.error_head is not None:
+                    again = task.rescans(D, x) if self.again_too else None
+                    found["unseen"] = _numpy(unseen(method.error_head, D, x, again))
+            return found | ({} if self.draws is None else self._drawn(task, D, self.draws))
 
-    def _size(self, task: Task, D: DataTerm, x: Tensor, summary: Summary | None, again: Rescans | None) -> Arrays:
-        head, std = task.method.error_head, None if summary is None else summary.X.std()
-        assert head is not None
-        return {"error_std": error_std(head, D, x, task.factor, std, again, task.pad)}
-
-    def _drawn(self, task: Task, D: DataTerm, draws: range) -> tuple[Summary, Arrays]:
+    def _drawn(self, task: Task, D: DataTerm, draws: range) -> Arrays:
         assert self.stream is not None
         kept: list[NDArray[Any]] = []
 
@@ -160,7 +147,7 @@ class SliceJob:
             return Summary.of(x)
 
         found = merged(map(summary, drawn_samples(task, D, self.stream, draws, self.s)))
-        return found, ({"kept": np.stack(kept)} if self.keep else {})
+        return packed(found) | ({"kept": np.stack(kept)} if self.keep else {})
 
 
 def opened(again: Parcel[Sealed[Again]]) -> Method:

@@ -12,7 +12,6 @@ from torch import Tensor
 from bayesmri.bounds.left_out import N_FOLDS
 from bayesmri.machine.crew import Crew, Parcel, digest
 from bayesmri.physics.data_terms import Channels, DataTerm
-from bayesmri.posterior.rescans import Rescans
 from bayesmri.recon.elsewhere.jobs import Find, Origin, SliceJob, key_of, piece_of, unpacked
 from bayesmri.recon.task import Task
 from bayesmri.sampler import Stream
@@ -23,8 +22,7 @@ from bayesmri.statistics import Summary, blocks, merged
 @dataclass(frozen=True, eq=False)
 class Asked:
     """What is wanted of every slice. N: samples, by the slices' streams. fold: of every line, which is left out with
-    which others; None: nothing is left out. keep: the samples' images. again: x_μ is scanned once more. fast: σ̂ is
-    not simply that of the samples.
+    which others; None: nothing is left out. keep: the samples' images. again: x_μ is scanned once more.
     """
 
     N: int = 0
@@ -34,7 +32,6 @@ class Asked:
     full_fov: bool = False
     again: bool = False
     scale: float | None = None
-    fast: bool = False
 
     @property
     def blocks(self) -> list[range]:
@@ -48,7 +45,7 @@ class Far:
 
     D: its data term; of one that came back only z and mask. x: (Q, H, W). std: σ where the method predicts it.
     without: x₋ of every fold, None of an empty one. summary: of its samples; kept: their images (N, h, w).
-    error_std: the size of the error, where that was made on the way; else rescans: of x_μ, where they were asked for.
+    unseen: what the method's head says of its error beside the draws, (H, W).
     """
 
     D: DataTerm
@@ -57,8 +54,7 @@ class Far:
     without: Sequence[Tensor | None] = ()
     summary: Summary | None = None
     kept: NDArray[np.float32] | None = None
-    rescans: Rescans | None = None
-    error_std: NDArray[np.float32] | None = None
+    unseen: Tensor | None = None
 
 
 def far_slices(
@@ -77,8 +73,7 @@ def far_slices(
             stream = None if asked.streams is None else asked.streams[s]
             one = SliceJob(again, Parcel(key, piece, find), s, name, stream=stream, keep=asked.keep)
             first, others = next(iter(asked.blocks), None), asked.blocks[1:]
-            sized = not others and not asked.fast
-            yield replace(one, mean=True, draws=first, sized=sized, again_too=asked.again)
+            yield replace(one, mean=True, draws=first, again_too=asked.again)
             for lines in _lines(task, asked.fold):
                 if lines is not None:
                     yield replace(one, lines=lines)
@@ -116,11 +111,9 @@ def _slice(
     elif on_step is not None:
         on_step()
     z = (task.volume[s][None].to(device) / task.factor) * task.mask
-    x, rescans = _tensor(first["x"]).to(device), None
-    std, size = first.get("std"), first.get("error_std")
-    if asked.again and size is None:
-        rescans = Rescans(*(_tensor(first[name]) for name in Rescans._fields)).to(device)
-    return Far(Channels(z, task.mask), x, std, without, summary, kept, rescans, size)
+    x, rest = (_tensor(first[name]).to(device) if name in first else None for name in ("x", "unseen"))
+    assert x is not None
+    return Far(Channels(z, task.mask), x, first.get("std"), without, summary, kept, rest)
 
 
 def _lines(task: Task, fold: NDArray[np.int64] | None) -> list[Tensor | None]:

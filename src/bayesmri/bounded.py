@@ -14,7 +14,8 @@ UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202
 
 def one_line(text: object, *, limit: int = 300) -> str:
     """Printable characters only, on one line: strings from files may hold escapes that a terminal would obey."""
-    flat = re.sub(r"\s+", " ", str(text)).strip()
+    known = str(text).encode("utf-8", "backslashreplace").decode()  # bytes of names that are no text stay told apart
+    flat = re.sub(r"\s+", " ", known).strip()
     clean = "".join(c if c.isprintable() else "?" for c in flat[: 4 * limit])
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from bayesmri.cli.output import print_json, print_wrote
+from bayesmri.cli.output import print_json, print_wrote_together
 
 
 def curves(
@@ -37,4 +37,4 @@ def curves(
         print_json(numbers)
         return
     print(text)
-    print_wrote([output.with_suffix(".png"), output.with_suffix(".json")])
+    print_wrote_together([output.with_suffix(".png"), output.with_suffix(".json")])

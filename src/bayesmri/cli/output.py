@@ -48,7 +48,12 @@ def print_json(value: object) -> None:
 def print_wrote(paths: Iterable[object]) -> None:
     """A line each, whatever their names hold."""
     for path in paths:
-        print(f"wrote {one_line(path, limit=4096)}")
+        print_wrote_together([path])
+
+
+def print_wrote_together(paths: Iterable[object]) -> None:
+    """One line for all."""
+    print(f"wrote {', '.join(one_line(path, limit=4096) for path in paths)}")
 
 
 def print_metrics(metrics: Mapping[str, Mapping[str, float]]) -> None:

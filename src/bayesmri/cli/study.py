@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bayesmri.cli.options import SCAN, WORKERS, Out, Scan, Whole, Workers
-from bayesmri.cli.output import print_json, print_wrote
+from bayesmri.cli.output import print_json, print_wrote_together
 from bayesmri.cli.progress import progress
 from bayesmri.errors import ConfigError
 from bayesmri.evaluation.request import Request
@@ -97,7 +97,7 @@ def study(
     print(outcome.text)
     for line in record.get("skipped", []):
         print(f"skipped {line}", file=sys.stderr)
-    print_wrote([output / f"{name}.json", output / f"{name}.png"])
+    print_wrote_together([output / f"{name}.json", output / f"{name}.png"])
 
 
 def _redraw(name: str, numbers: Path, output: Path, *, given: bool, force: bool, as_json: bool) -> None:
@@ -110,7 +110,7 @@ def _redraw(name: str, numbers: Path, output: Path, *, given: bool, force: bool,
         print_json(record)
     else:
         print(text)
-        print_wrote([output / f"{name}.png"])
+        print_wrote_together([output / f"{name}.png"])
 
 
 def listed() -> str:

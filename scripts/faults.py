@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,17 +72,19 @@ def _readable(path: Path) -> bool:
         return False
 
 
+def _lost_model(folder: Path) -> tuple[bool, bool]:
+    """Whether the model is lost; nothing here is silent."""
+    try:
+        opened(folder / "tiny.json")
+    except BayesMRIError:
+        return True, False
+    return False, False
+
+
 def kill_publish(bench: Bench) -> Row:
     """Over a model of the same name, with another limit on its card."""
     folder = bench.home / "given"
-
-    def judge() -> tuple[bool, bool]:
-        try:
-            opened(folder / "tiny.json")
-        except BayesMRIError:
-            return True, False
-        return False, False
-
+    judge = partial(_lost_model, folder)
     words = ["publish", str(bench.home / "run"), "tiny", "-o", str(folder), "--force", "--limit", "Another."]
     row = Row("kill publish over a model")
     return aimed(row, words, folder, bench.model.parent, judge, moments(bench.rng, bench.n(5, 40), 30))
@@ -115,14 +118,7 @@ def _model_of(bench: Bench, folder: Path) -> None:
 
 def _kill_maker(bench: Bench, row: Row, words: list[str], folder: Path, fresh: Path) -> Row:
     """The model is there and whole after every kill; the same command then ends, and nothing else is left."""
-
-    def judge() -> tuple[bool, bool]:
-        try:
-            opened(folder / "tiny.json")
-        except BayesMRIError:
-            return True, False
-        return False, False
-
+    judge = partial(_lost_model, folder)
     aimed(row, words, folder, fresh, judge, moments(bench.rng, bench.n(3, 40), 30))
     for _ in range(bench.n(1, 10)):
         shutil.rmtree(folder)

@@ -31,12 +31,6 @@ class Rescans(NamedTuple):
     changed: Tensor
     distance: Tensor
 
-    def to(self, device: torch.device | str) -> "Rescans":
-        return Rescans(*(part.to(device) for part in self))
-
-    def flip(self, axes: list[int]) -> "Rescans":
-        return Rescans(*(part.flip(axes) for part in self))
-
 
 @torch.no_grad()
 def rescanned(D: DataTerm, x: Tensor, begin: Begin, solve: Solve, K: int = RESCANS) -> Rescans:

@@ -4,8 +4,8 @@
     its samples i … i + 7               their mean and spread, in double precision
     the slice without some of its lines x₋
 
-The first two come as one job where the samples are the first, since both begin with the slice's sensitivities; where
-there are no others, with the size of its error too. All are what this process would have made, bit by bit.
+The first two come as one job where the samples are the first, since both begin with the slice's sensitivities; with
+them what the method's head says of the error beside the draws. All are what this process would have made, bit by bit.
 """
 
 from collections.abc import Callable
